@@ -1,0 +1,1 @@
+"""An agent's own daemon: the hyperhive surface."""

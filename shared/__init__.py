@@ -1,0 +1,1 @@
+"""What every unit agrees on. Imports nothing from `services`."""

@@ -1,0 +1,1 @@
+"""The MCP host: one lowlevel server a surface, both protocol eras, no session state."""

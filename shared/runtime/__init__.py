@@ -1,0 +1,1 @@
+"""What all daemons run on: settings, logging, the HTTP app, sockets, files."""

@@ -1,0 +1,1 @@
+"""Shapes that travel between units. Imports nothing but pydantic; holds no behaviour."""

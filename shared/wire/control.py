@@ -1,0 +1,54 @@
+"""The control path: one NDJSON stream down per daemon, reports up. The broker never dials an agent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from shared.wire.agents import Grants, GroupName
+from shared.wire.messages import BootId
+from shared.wire.model import OneLine, UnixSeconds, WireRequest, WireResult
+
+Unit = Literal["hyperhive", "bash", "matrix", "subagent"]
+TurnState = Literal["Idle", "Thinking", "Compacting"]
+
+
+class Hello(WireRequest):
+    """`POST control` opens the stream: which daemon this is, and what it asks for at most.
+
+    The first `hyperhive` hello of a later boot returns all delivered rows of the agent to pending.
+    """
+
+    unit: Unit
+    boot: BootId
+    revision: Annotated[str, StringConstraints(min_length=1, max_length=80)]
+    tool_groups: list[GroupName] | None = None
+
+
+class GrantsPush(WireResult):
+    """The agent's grants, already narrowed by the daemon's own `tool_groups`."""
+
+    type: Literal["grants"] = "grants"
+    grants: Grants
+
+
+class Ping(WireResult):
+    """Sent every 10 s; a daemon that hears nothing for 30 s dials again."""
+
+    type: Literal["ping"] = "ping"
+
+
+ControlEvent = Annotated[GrantsPush | Ping, Field(discriminator="type")]
+
+
+class Report(WireRequest):
+    """`POST reports`: what changed in the daemon; absent fields did not."""
+
+    unit: Unit
+    boot: BootId
+    grants_version: Annotated[int, Field(ge=0)] | None = None
+    status_text: OneLine | None = None
+    status_set_at: UnixSeconds | None = None
+    turn_state: TurnState | None = None
+    turn_state_since: UnixSeconds | None = None
