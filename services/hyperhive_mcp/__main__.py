@@ -1,0 +1,30 @@
+"""`hive-mcp-http`: read settings, configure logging, build the app, serve."""
+
+from __future__ import annotations
+
+from shared.runtime.harden import harden_process
+from shared.runtime.log import configure_logging
+from shared.runtime.serve import serve
+from shared.runtime.settings import load_settings
+
+from services.hyperhive_mcp.app import UNIT, create_surface
+from services.hyperhive_mcp.config import Settings
+
+
+def main() -> None:
+    """Run the hyperhive surface of one agent until SIGTERM."""
+    settings = load_settings(Settings)
+    configure_logging(UNIT, agent=settings.label, level=settings.log_level)
+    harden_process()
+    surface = create_surface(settings)
+    serve(
+        surface.app,
+        host="127.0.0.1",
+        port=settings.port,
+        port_setting="HIVE_MCP_PORT",
+        on_stop=surface.host.close_streams,
+    )
+
+
+if __name__ == "__main__":
+    main()

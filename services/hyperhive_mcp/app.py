@@ -1,0 +1,96 @@
+"""Composition root of the hyperhive surface: the only place where its objects are wired."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from fastapi import FastAPI
+from shared.client import BrokerClient
+from shared.revision import revision
+from shared.runtime.credential import TokenFile
+from shared.runtime.files import make_private_dir
+from shared.runtime.http import create_http_app
+from shared.runtime.ids import new_ulid
+
+from services.hyperhive_mcp.config import Settings
+from services.hyperhive_mcp.control import ControlLink
+from services.hyperhive_mcp.service.grants import GrantsKeeper
+from services.hyperhive_mcp.service.inbox import InboxService
+from services.hyperhive_mcp.service.status import StatusService
+from services.hyperhive_mcp.service.turns import TurnStatus
+from services.hyperhive_mcp.spill import SpillDirectory
+from services.hyperhive_mcp.store import StateStore
+from services.hyperhive_mcp.tools import build_tools
+from shared.mcp.host import ToolHost
+from shared.wire.control import Hello, Report
+
+UNIT = "hyperhive"
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The app, and what `__main__` must do with it at a stop."""
+
+    app: FastAPI
+    host: ToolHost
+
+
+def create_surface(settings: Settings) -> Surface:
+    """Wire the surface. Opens its store; dials nobody before the app's lifespan begins."""
+    boot = new_ulid()
+    token = TokenFile(settings.token_file)
+    data_dir = settings.data_dir or settings.token_file.parent / "daemons"
+    make_private_dir(data_dir)
+    store = StateStore(data_dir / "hyperhive.sqlite")
+    broker = BrokerClient(settings.url, token, unit=UNIT, boot=boot)
+    status = StatusService(broker, store, state_dir=settings.state_dir)
+    turns = TurnStatus()
+    inbox = InboxService(broker, SpillDirectory(settings.state_dir), boot=boot)
+    tools = build_tools(inbox, status, broker)
+    grants = GrantsKeeper(
+        store,
+        tools=[tool.name for tool in tools],
+        requested=settings.tool_groups,
+        on_change=lambda: host.notify_tools_changed(),  # noqa: PLW0108 - `host` is bound below
+    )
+    host = ToolHost(UNIT, version=revision(), tools=tools, visible=grants.visible_tools)
+    requested = None if settings.tool_groups is None else sorted(settings.tool_groups)
+    link = ControlLink(
+        broker,
+        hello=Hello(unit=UNIT, boot=boot, revision=revision(), tool_groups=requested),
+        on_grants=grants.apply,
+        describe=lambda: Report(unit=UNIT, boot=boot, turn_state=turns.state, turn_state_since=turns.since),
+        on_connect=status.push,
+    )
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with host.run(), broker, anyio.create_task_group() as tasks:
+            tasks.start_soon(link.run)
+            yield
+            tasks.cancel_scope.cancel()
+        store.close()
+
+    async def authenticate(_path: str, presented: str) -> object | None:
+        return settings.label if token.accepts(presented) else None
+
+    app = create_http_app(unit=UNIT, lifespan=lifespan, authenticate=authenticate, ready=lambda: True)
+
+    @app.get("/api/state")
+    async def get_state() -> dict[str, Any]:
+        return {
+            "name": settings.label,
+            "turn_state": turns.state,
+            "turn_state_since": turns.since,
+            "revision": revision(),
+            "boot": boot,
+            "broker_connected": link.connected,
+            "grants_version": grants.version,
+        }
+
+    app.mount("/", host.app)
+    return Surface(app, host)

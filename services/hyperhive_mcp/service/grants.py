@@ -1,0 +1,80 @@
+"""Which tools the agent may use now: the last push of the broker, kept on disk.
+
+What was pushed stays valid while the broker is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+
+import anyio
+import structlog
+
+from services.hyperhive_mcp.store import StateStore
+from shared.permissions import AGENT_DEFAULT, ToolGroup, is_tool_allowed, narrow_groups
+from shared.wire.agents import Grants
+
+FIRST_PUSH_WAIT_SECONDS = 5
+
+log = structlog.get_logger(__name__)
+
+
+class GrantsKeeper:
+    """Holds the grants and answers which of the surface's tools are visible.
+
+    Args:
+        store: where the last push is kept.
+        tools: names of all tools of this surface.
+        requested: the groups of `HIVE_TOOL_GROUPS`, or None for all: they narrow, never widen.
+        on_change: awaited after the set of visible tools has changed.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        *,
+        tools: Iterable[str],
+        requested: frozenset[ToolGroup] | None,
+        on_change: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._tools = frozenset(tools)
+        self._requested = requested
+        self._on_change = on_change
+        self._known = anyio.Event()
+        self._grants = store.find_grants()
+        if self._grants is not None:
+            self._known.set()
+
+    @property
+    def version(self) -> int | None:
+        """The version of the grants in force, None before the first push."""
+        return None if self._grants is None else self._grants.version
+
+    async def apply(self, grants: Grants) -> None:
+        """Take a push: durable first, then in force, then told to clients."""
+        await anyio.to_thread.run_sync(partial(self._store.save_grants, grants))
+        before = self._visible_now()
+        self._grants = grants
+        self._known.set()
+        after = self._visible_now()
+        if before != after:
+            log.info("grants_changed", version=grants.version, tools=sorted(after))
+            await self._on_change()
+
+    async def visible_tools(self) -> frozenset[str]:
+        """The tools that may be listed and called now.
+
+        A daemon that never heard from its broker waits a little for the first push, then offers the default
+        preset: the broker checks every call again, and a clear error beats an empty list.
+        """
+        if not self._known.is_set():
+            with anyio.move_on_after(FIRST_PUSH_WAIT_SECONDS):
+                await self._known.wait()
+        return self._visible_now()
+
+    def _visible_now(self) -> frozenset[str]:
+        held = AGENT_DEFAULT if self._grants is None else frozenset(self._grants.groups)
+        groups = narrow_groups(held, self._requested)
+        return frozenset(tool for tool in self._tools if is_tool_allowed(tool, groups))

@@ -1,0 +1,99 @@
+"""The inbox as the model sees it: sending, receiving, acking, and what the answers say.
+
+Bodies that do not fit an answer are cut and stand whole in a file of the state directory until their ack.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import anyio
+import structlog
+from shared.client import BrokerClient
+
+from services.hyperhive_mcp.service.wording import render_ack, render_message, render_send
+from services.hyperhive_mcp.spill import SpillDirectory
+from shared.prose import cut_utf8, make_nonce
+from shared.wire.messages import (
+    MAX_RECV,
+    MAX_RESULT_BYTES,
+    AckRequest,
+    Message,
+    RecvRequest,
+    RecvResult,
+    ReleaseRequest,
+    SendRequest,
+)
+
+# What a rendered row needs besides its body: marker, fence, the note on a cut and the last line.
+ROW_OVERHEAD_BYTES = 400
+
+log = structlog.get_logger(__name__)
+
+
+class InboxService:
+    """Mail of one agent, through the broker."""
+
+    def __init__(self, broker: BrokerClient, spill: SpillDirectory, *, boot: str) -> None:
+        self._broker = broker
+        self._spill = spill
+        self._boot = boot
+
+    async def send(self, request: SendRequest, *, key: str) -> str:
+        """Send one message (or one an agent, for `*`) and say how its recipient stands."""
+        return render_send(await self._broker.send(request, key=key))
+
+    async def recv(self, wanted: int, *, key: str, turn: str | None) -> str:
+        """Hand out up to `wanted` rows (5 at most), urgent first, then oldest, in at most 40,000 bytes."""
+        request = RecvRequest(
+            max=min(wanted, MAX_RECV),
+            max_bytes=MAX_RESULT_BYTES - ROW_OVERHEAD_BYTES,
+            boot=self._boot,
+            turn=turn,
+        )
+        # The rows are handed out at the broker before we know: a client that goes away meanwhile must not
+        # keep them, so the call is finished in any case and the rows are given back.
+        with anyio.CancelScope(shield=True):
+            result = await self._broker.recv(request, key=key)
+        try:
+            await anyio.lowlevel.checkpoint()
+            return await self._render(result)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._give_back(result.messages)
+            raise
+
+    async def ack_until(self, up_to: int) -> str:
+        """Ack every own row up to `up_to`; rows that an urgent one overtook unseen stay."""
+        result = await self._broker.ack(AckRequest(up_to=up_to))
+        await anyio.to_thread.run_sync(partial(self._spill.remove, result.acked_ids))
+        return render_ack(result, up_to)
+
+    async def _render(self, result: RecvResult) -> str:
+        now = int(time.time())
+        nonce = make_nonce(message.body for message in result.messages)
+        parts: list[str] = []
+        for message in result.messages:
+            body, note = await self._fit(message, MAX_RESULT_BYTES - ROW_OVERHEAD_BYTES * 2)
+            parts.append(render_message(message, body=body, nonce=nonce, now=now, note=note))
+        if not parts:
+            parts.append("Inbox empty.")
+        parts.append(f"{result.pending} more pending")
+        return "\n\n".join(parts)
+
+    async def _fit(self, message: Message, max_bytes: int) -> tuple[str, str | None]:
+        size = len(message.body.encode())
+        if size <= max_bytes:
+            return message.body, None
+        path = await anyio.to_thread.run_sync(partial(self._spill.write, message.id, message.body))
+        return cut_utf8(
+            message.body, max_bytes
+        ), f"[cut: {max_bytes} of {size} bytes; the whole text is in {path}]"
+
+    async def _give_back(self, messages: Sequence[Message]) -> None:
+        ids = [message.id for message in messages if message.id]
+        if ids:
+            released = await self._broker.release(ReleaseRequest(ids=ids))
+            log.info("rows_given_back", rows=released.released)

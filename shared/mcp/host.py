@@ -1,0 +1,176 @@
+"""The MCP host: one lowlevel server per surface, stateless, both protocol eras on one endpoint.
+
+It knows tools, visibility and the envelope every call runs in. It does not know what a tool does, who may
+call it (a callable decides) or how the process is served. Above it: a unit's `tools`; below it: the mcp SDK.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import structlog
+from mcp import types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel
+from starlette.types import ASGIApp
+
+from shared.errors import Forbidden, HiveError, OutcomeUnknown
+from shared.mcp.arguments import compact_schema, parse_arguments
+from shared.mcp.result import failure, prose, shape, size_of
+from shared.mcp.tool import Call, Tool
+from shared.permissions import find_group_of
+from shared.runtime.ids import new_ulid
+
+TOOL_DEADLINE_SECONDS = 35
+MAX_LISTEN_STREAMS = 64
+TURN_HEADER = "x-hive-turn"
+
+Context = ServerRequestContext[Any, Any]
+log = structlog.get_logger(__name__)
+
+
+class ToolHost:
+    """Serves `tools` at `/mcp` of the ASGI app it builds.
+
+    Args:
+        name: the surface's name, as in `mcp.json`.
+        version: reported to clients.
+        tools: all tools, visible or not.
+        visible: the names the agent may use now; awaited on every list and call.
+        instructions: one short text for the model, or None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str,
+        tools: Sequence[Tool],
+        visible: Callable[[], Awaitable[frozenset[str]]],
+        instructions: str | None = None,
+    ) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._definitions = {tool.name: _define(tool) for tool in tools}
+        self._visible = visible
+        self._bus = InMemorySubscriptionBus()
+        self._listen = ListenHandler(self._bus, max_subscriptions=MAX_LISTEN_STREAMS)
+        self._server: Server[Any] = Server(
+            name,
+            version=version,
+            instructions=instructions,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_subscriptions_listen=self._listen,
+            get_tool_input_schema=self._input_schema,
+        )
+        self.app: ASGIApp = self._server.streamable_http_app(stateless_http=True)
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Hold the transport open; enter once, in the app's lifespan."""
+        async with self._server.session_manager.run():
+            yield
+
+    def close_streams(self) -> None:
+        """End every open `subscriptions/listen` stream, so that a shutdown need not wait for clients."""
+        self._listen.close()
+
+    async def notify_tools_changed(self) -> None:
+        """Tell modern clients to list again; those of the handshake era see the change at their next list."""
+        await self._bus.publish(ToolsListChanged())
+
+    def _input_schema(self, name: str) -> dict[str, Any] | None:
+        tool = self._definitions.get(name)
+        return None if tool is None else tool.input_schema
+
+    async def _list_tools(
+        self, _ctx: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        names = await self._visible()
+        return types.ListToolsResult(tools=[d for name, d in self._definitions.items() if name in names])
+
+    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:80]}")
+        return await self._envelope(tool, params.arguments, _describe_call(ctx))
+
+    async def _envelope(
+        self, tool: Tool, arguments: dict[str, Any] | None, call: Call
+    ) -> types.CallToolResult:
+        """Log the request, run the handler, log the result: sizes, never bodies."""
+        started = time.monotonic()
+        log.info("tool_called", tool=tool.name, call=call.key, argument_bytes=size_of(arguments or {}))
+        try:
+            result = await self._run(tool, arguments, call)
+        except HiveError as exc:
+            result = failure(exc.message)
+            outcome = exc.code
+        except Exception:  # the last line of defence: a bug's text must not reach a model
+            log.exception("tool_failed", tool=tool.name, call=call.key)
+            result = failure(
+                f"{tool.name} failed inside hyperhive; the operator finds why in the log, at call {call.key}"
+            )
+            outcome = "internal"
+        else:
+            outcome = "ok"
+        log.info(
+            "tool_answered",
+            tool=tool.name,
+            call=call.key,
+            outcome=outcome,
+            result_bytes=size_of(result.content),
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )
+        return result
+
+    async def _run(self, tool: Tool, arguments: dict[str, Any] | None, call: Call) -> types.CallToolResult:
+        if tool.name not in await self._visible():
+            raise Forbidden(_refusal(tool.name))
+        parsed = parse_arguments(tool.name, tool.arguments, arguments)
+        try:
+            with anyio.fail_after(TOOL_DEADLINE_SECONDS):
+                answer = await tool.handler(parsed, call)
+        except TimeoutError:
+            raise OutcomeUnknown(
+                f"{tool.name} gave no answer within {TOOL_DEADLINE_SECONDS} s; it may or may not have taken "
+                "effect, so look before you repeat it"
+            ) from None
+        return shape(tool.name, answer) if isinstance(answer, BaseModel) else prose(answer)
+
+
+def _refusal(tool: str) -> str:
+    group = find_group_of(tool)
+    if group is None:
+        return f"{tool} is not available to this agent"
+    return f"{tool} needs tool group `{group}`, which this agent does not hold; the operator can give it"
+
+
+def _describe_call(ctx: Context) -> Call:
+    turn = caller = None
+    if ctx.request is not None:
+        turn = ctx.request.headers.get(TURN_HEADER)
+        caller = getattr(ctx.request.state, "caller", None)
+    return Call(key=new_ulid(), turn=turn, caller=caller)
+
+
+def _define(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=compact_schema(tool.arguments),
+        output_schema=None if tool.result is None else compact_schema(tool.result),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.read_only,
+            destructive_hint=False,
+            idempotent_hint=tool.idempotent or tool.read_only,
+            open_world_hint=False,
+        ),
+    )
