@@ -1,0 +1,133 @@
+"""The behaviours of the tool contract and of delivery that tests must prove, by the section asking for them.
+
+A test declares `@pytest.mark.requirement("send.self-refused")`. `tests/unit/test_requirements.py` fails when
+an id has no test; collection fails when a test names an id that is not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One behaviour: where it is asked for, and one sentence that a test can falsify."""
+
+    source: str
+    text: str
+
+
+_BY_SOURCE: dict[str, dict[str, str]] = {
+    "spec 4, send": {
+        "send.reaches-peer": "a message to a peer by name can be received by that peer alone",
+        "send.reaches-operator": "a message to `operator` appears in the operator's inbox",
+        "send.says-state": "the answer carries the id and says how the recipient stands",
+        "send.self-refused": "a message to oneself is refused",
+        "send.unknown-refused": "an unknown recipient is refused with near names or the reachable ones",
+        "send.size-refused": "a body over 64 KiB is refused with the limit",
+        "send.reply-checked": "an in_reply_to that is foreign and one that is absent look the same",
+        "send.thread": "a reply names the message it answers, and the recipient sees the thread",
+        "send.broadcast": "`*` makes one row each for all agents but the sender, with the capability only",
+        "send.urgent-capability": "urgent is refused without the capability, naming it",
+    },
+    "spec 3": {
+        "send.recipients": "allowed_recipients limits send, `operator` stays reachable, the refusal says so",
+        "permissions.revoked-live": (
+            "a group taken away is refused on the next call of a running session, naming the group"
+        ),
+        "permissions.given-live": "a group given back works on the next call of a running session",
+        "permissions.broker-enforces": "the broker refuses the call of a group that was taken away by itself",
+        "permissions.hidden": (
+            "tools/list shows what the caller may call; modern clients are told of a change"
+        ),
+    },
+    "spec 4, recv": {
+        "recv.empty": "an empty inbox is answered at once",
+        "recv.order": "urgent rows come first, then the oldest",
+        "recv.cap": "one row by default, at most five, and how many more are pending",
+        "recv.marker": "each row is prefixed `[msg #<id>]` with sender, age and thread",
+        "recv.fence": "a body that imitates a marker stands inside a fence whose nonce it cannot know",
+        "recv.long-body": "a body too long for the answer is cut, its whole text lies in a private file",
+        "recv.spill-removed": "the file of a long body goes after the ack",
+    },
+    "spec 4, ack_until": {
+        "ack.up-to": "all own rows up to the id are acked, also ones not handed out, and counted",
+        "ack.urgent-gap": "rows that an urgent row overtook unseen stay pending, and the answer says which",
+        "ack.final": "acked rows never come back",
+        "ack.own-only": "an ack never touches another's rows",
+    },
+    "spec 4, get_agent_meta": {
+        "meta.shape": "own and others' meta have the documented keys, absent ones omitted",
+        "meta.unknown": "an unknown name is an error that says what is right",
+    },
+    "spec 4, set_status": {
+        "status.set": "a status is shown to others, kept in the state directory, cleared by an empty text",
+        "status.one-line": "over 200 characters or several lines are refused",
+        "status.offline": "it works while the broker is down and is pushed when it is back",
+    },
+    "spec 4, envelope": {
+        "envelope.strict-arguments": (
+            "unknown, missing and mistyped arguments are errors that say what is expected"
+        ),
+        "envelope.definitions": "tools/list is the same in both eras, and no wording changes unseen",
+        "envelope.size": "the definitions stay within their budget of tokens",
+        "envelope.result-cap": "no tool result is over 40,000 bytes",
+        "envelope.status-not-marker": "others' one-line fields cannot pose as a marker",
+    },
+    "spec 2, identity": {
+        "identity.token": "a wrong or missing token is 401, on surfaces and on both trees of the broker",
+        "identity.other-agent": "an agent's token opens no other agent's surface",
+        "identity.trees-apart": "an agent's token opens no operator route and the operator's no agent route",
+        "identity.not-an-argument": "no argument, header or query makes a request somebody else's",
+        "identity.rotation": "after `token rotate --now` the old token is 401 everywhere, the new one works",
+        "identity.reborn": "a destroyed and re-created agent sees no old row, and the old token is dead",
+    },
+    "spec 11": {
+        "identity.files": "credentials are 0600, their directories 0700",
+        "guard.host": "a wrong Host is 421",
+        "guard.origin": "a foreign Origin is 403",
+        "guard.content-type": "a text/plain POST is refused",
+        "guard.order": (
+            "Host is checked before Origin, Origin before the credential, that before Content-Type"
+        ),
+        "guard.open": "only /healthz and /readyz are open, with a status alone",
+    },
+    "spec 2, names": {
+        "names.refused": "`..`, `A/b`, empty, oversized and look-alike names are refused everywhere",
+    },
+    "spec 1, restarts": {
+        "restart.between-calls": "a surface killed between calls is back, and no call fails",
+        "restart.during-call": (
+            "a call in flight when its surface is killed ends in an error within the timeout"
+        ),
+        "restart.broker": "a broker killed and restarted loses nothing and needs no restart of a surface",
+        "restart.wait-apart": "a call that waits holds up no other call",
+    },
+    "spec 5, messages": {
+        "delivery.redelivered": (
+            "after a crash of the daemon un-acked rows are handed out again, acked ones never"
+        ),
+        "delivery.order-kept": "what is handed out again keeps urgency and order",
+    },
+    "issue 2, proof 1": {
+        "claude.mail": "a real claude sends, another receives, replies and acks, in both eras",
+    },
+    "spec 2, files": {
+        "claude.mcp-config": "the written mcp.json is taken by claude as it is",
+    },
+    "spec 5, notices": {
+        "notices.live": "a live subscriber sees each transition once, in order",
+        "notices.durable": "a durable that was offline gets all of them later, in order",
+        "notices.history": "direct get from the start shows all of them",
+        "notices.envelope": "each is a CloudEvent whose id is its Nats-Msg-Id",
+        "notices.read-only": "a reader can neither publish nor create nor delete",
+        "notices.apart": "a reader cannot touch another's consumer or inbox",
+    },
+    "spec 5, system messages": {
+        "notices.crash-message": "a crash puts ContainerCrash into the root agent's inbox",
+    },
+}
+
+REQUIREMENTS: dict[str, Requirement] = {
+    name: Requirement(source, text) for source, rows in _BY_SOURCE.items() for name, text in rows.items()
+}
