@@ -83,11 +83,8 @@ def is_usable() -> bool:
     return found.stdout.strip() == platform.python_version()
 
 
-def create_venv(path: Path) -> None:
-    """Make an empty environment with pip.
-
-    Exits with what to install where Python comes without `venv` or `ensurepip`.
-    """
+def require_venv() -> None:
+    """Exit with what to install where Python comes without `venv` or `ensurepip`, as Debian's does."""
     probe = subprocess.run([base_python(), "-c", "import ensurepip, venv"], capture_output=True, check=False)
     if probe.returncode:
         minor = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -96,6 +93,10 @@ def create_venv(path: Path) -> None:
             f"  Debian, Ubuntu:  apt-get install python3-venv   (or {minor}-venv)\n"
             "  elsewhere:       install Python 3.11 or newer with its standard library complete"
         )
+
+
+def create_venv(path: Path) -> None:
+    """Make an empty environment with pip."""
     made = subprocess.run(
         [base_python(), "-m", "venv", str(path)], capture_output=True, text=True, check=False
     )
@@ -146,6 +147,7 @@ def set_up(level: str) -> None:
     if not is_usable():
         if UNFINISHED.exists():
             say("setup: an earlier set-up was cut short; beginning afresh")
+        require_venv()
         say(f"setup: creating .venv with Python {platform.python_version()}")
         shutil.rmtree(VENV, ignore_errors=True)
         VENV.mkdir()
@@ -166,6 +168,7 @@ def compile_locks() -> None:
     """Write requirements/*.txt anew: the newest versions that pyproject.toml admits, with hashes."""
     if not (LOCK_VENV / "bin" / "uv").exists():
         say("lock: installing uv into .tools/lock")
+        require_venv()
         shutil.rmtree(LOCK_VENV, ignore_errors=True)
         create_venv(LOCK_VENV)
         run_pip(LOCK_VENV / "bin" / "python", ["uv"], 1)
