@@ -1,0 +1,34 @@
+"""The root command: which commands there are. Each is imported only when it is used."""
+
+from __future__ import annotations
+
+from services.hivectl.command import HiveGroup, Lazy
+
+_HERE = "services.hivectl.commands"
+
+cli = HiveGroup(
+    name="hivectl",
+    help="Run a hive of Claude Code agents and steer it.\n\n"
+    "Every command takes --root and --json, before or after its name.",
+    show_exit_codes=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    lazy={
+        "up": Lazy(f"{_HERE}.up", "up", "Run the whole hive on this machine."),
+        "down": Lazy(f"{_HERE}.down", "down", "Stop the hive that `up` runs."),
+        "agent": Lazy(f"{_HERE}.agents", "agent", "Add, show, start, stop and destroy agents."),
+        "send": Lazy(f"{_HERE}.send", "send", "Send a message to an agent as the operator."),
+        "inbox": Lazy(f"{_HERE}.inbox", "inbox", "Read and answer what agents sent to the operator."),
+        "notices": Lazy(f"{_HERE}.notices", "notices", "Follow what happens to agents, from JetStream."),
+        "mcp-config": Lazy(
+            f"{_HERE}.mcp_config", "mcp_config", "Say how claude connects to an agent's surfaces."
+        ),
+        "token": Lazy(f"{_HERE}.token", "token", "Replace an agent's credential."),
+        "doctor": Lazy(f"{_HERE}.doctor", "doctor", "Check the hive, and say how to mend what is wrong."),
+    },
+    examples=(
+        ("hivectl up", "run a hive with the agent ruth until Ctrl-C"),
+        ("hivectl agent add iris", "add an agent below ruth and start it"),
+        ('hivectl send iris "how far are you?"', "answers come with `hivectl inbox`"),
+        ("hivectl --json agent list", "the same as `hivectl agent list --json`"),
+    ),
+)

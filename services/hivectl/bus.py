@@ -1,0 +1,239 @@
+"""Reads notices from JetStream with a reader's credential, which may neither publish nor create consumers.
+
+Everything is read by direct get, in the stream's order and without gaps; the live subscription only says
+when to look again. The one module of hivectl that speaks NATS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from shared.errors import HiveError, Misconfigured, Unavailable
+from shared.wire.notices import STREAM, SUBJECT_ROOT
+
+BATCH = 256
+REQUEST_TIMEOUT_SECONDS = 5.0
+# The live copy of a notice may be here before the stream has stored it, or not come at all.
+STORING_SECONDS = 1.0
+STORING_POLL_SECONDS = 0.05
+IDLE_POLL_SECONDS = 2.0
+AWAY_POLL_SECONDS = 1.0
+
+_DIRECT_GET = f"$JS.API.DIRECT.GET.{STREAM}"
+
+
+@dataclass(frozen=True)
+class ReaderLogin:
+    """What a reader of notices connects with."""
+
+    url: str
+    user: str
+    password: str = field(repr=False)
+    inbox_prefix: str
+
+
+@dataclass(frozen=True)
+class StoredNotice:
+    """A notice, as it is stored: a CloudEvent, of this or a later version."""
+
+    sequence: int
+    event: dict[str, Any]
+
+
+def subject_filter(agent: str | None) -> str:
+    """Notices of all agents of all hives on the stream, or those of one name."""
+    return f"{SUBJECT_ROOT}.*.{agent}.*" if agent else f"{SUBJECT_ROOT}.>"
+
+
+class NoticeBus:
+    """One connection; use it as an async context manager.
+
+    Raises:
+        Unavailable: when NATS cannot be reached, or goes away, or has no notices stream yet.
+        Misconfigured: when it refuses the credential, or the credential may not read.
+    """
+
+    def __init__(self, login: ReaderLogin) -> None:
+        self._login = login
+        self._connection = Client()
+        self._woken = asyncio.Event()
+        self._refusal: str | None = None
+
+    async def __aenter__(self) -> Self:
+        login = self._login
+        try:
+            # Bounded, unlike the default: without this a server that is down holds `connect` for two minutes.
+            await self._connection.connect(
+                login.url,
+                user=login.user,
+                password=login.password,
+                inbox_prefix=login.inbox_prefix,
+                name="hivectl",
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=3,
+                error_cb=self._on_error,
+            )
+        except (nats.errors.Error, OSError, TimeoutError) as exc:
+            if "authorization" in str(exc).lower():
+                raise Misconfigured(
+                    f"NATS at {login.url} refuses the reader {login.user!r}; "
+                    "restart the hive with `hivectl down` and `hivectl up`"
+                ) from exc
+            raise Unavailable(
+                f"NATS cannot be reached at {login.url}; start the hive with `hivectl up`", code="not_running"
+            ) from exc
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._connection.close()
+        except (nats.errors.Error, OSError):
+            # Closing after the server closed raises; there is nothing left to close.
+            return
+
+    async def _on_error(self, error: Exception) -> None:
+        if "permissions violation" in str(error).lower():
+            self._refusal = str(error)
+
+    async def watch(self, subject: str) -> None:
+        """Subscribe, so that `wait_for_news` returns as soon as there may be a new notice."""
+
+        async def wake(_msg: Msg) -> None:
+            self._woken.set()
+
+        await self._connection.subscribe(subject, cb=wake)
+        await self._flush()
+
+    async def wait_for_news(self, timeout_seconds: float) -> bool:
+        """Whether a live notice came within the time."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        self._woken.clear()
+        return True
+
+    async def get_last_sequence(self) -> int:
+        """The sequence of the newest notice, 0 when there is none."""
+        rows = await self._ask({"last_by_subj": subject_filter(None)}, single=True)
+        return _sequence(rows[0]) if rows else 0
+
+    async def read(self, subject: str, *, first: int) -> list[StoredNotice]:
+        """Up to `BATCH` notices from sequence `first` on; what is no JSON object is left out."""
+        rows = await self._ask({"seq": first, "batch": BATCH, "next_by_subj": subject}, single=False)
+        return [StoredNotice(_sequence(row), event) for row in rows if (event := _parse(row)) is not None]
+
+    async def _ask(self, question: dict[str, Any], *, single: bool) -> list[Msg]:
+        inbox = self._connection.new_inbox()
+        rows: list[Msg] = []
+        try:
+            subscription = await self._connection.subscribe(inbox)
+            await self._connection.publish(_DIRECT_GET, json.dumps(question).encode(), reply=inbox)
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+                while True:
+                    row = await subscription.next_msg(timeout=REQUEST_TIMEOUT_SECONDS)
+                    status = (row.headers or {}).get("Status")
+                    if status is None:
+                        rows.append(row)
+                    if status == "503":
+                        raise Unavailable(
+                            f"NATS has no stream {STREAM} yet; the broker makes it when it is up"
+                        )
+                    if status is not None or single:
+                        break
+            await subscription.unsubscribe()
+        except (nats.errors.Error, OSError, TimeoutError) as exc:
+            raise self._explain() from exc
+        return rows
+
+    async def _flush(self) -> None:
+        try:
+            await self._connection.flush(timeout=int(REQUEST_TIMEOUT_SECONDS))
+        except (nats.errors.Error, OSError, TimeoutError) as exc:
+            raise self._explain() from exc
+
+    def _explain(self) -> HiveError:
+        if self._refusal:
+            return Misconfigured(f"the reader {self._login.user!r} may not read notices: {self._refusal}")
+        return Unavailable(f"NATS at {self._login.url} does not answer")
+
+
+def _sequence(row: Msg) -> int:
+    return int((row.headers or {})["Nats-Sequence"])
+
+
+def _parse(row: Msg) -> dict[str, Any] | None:
+    try:
+        event = json.loads(row.data)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+async def tail(
+    login: ReaderLogin,
+    *,
+    subject: str,
+    from_start: bool,
+    follow: bool,
+    on_away: Callable[[str], None],
+) -> AsyncGenerator[StoredNotice]:
+    """Notices in order: the stored ones with `from_start`, then new ones for ever with `follow`.
+
+    NATS going away later is waited out (`on_away` is told once each time); nothing is missed or doubled.
+
+    Raises:
+        Unavailable: when NATS cannot be reached at the beginning.
+        Misconfigured: when the credential is refused.
+    """
+    following: int | None = 1 if from_start else None
+    away = False
+    while True:
+        try:
+            async with NoticeBus(login) as bus:
+                await bus.watch(subject)
+                if following is None:
+                    following = await bus.get_last_sequence() + 1
+                away = False
+                async for notice in _drain(bus, subject, following, follow=follow):
+                    yield notice
+                    following = notice.sequence + 1
+                return
+        except Unavailable as exc:
+            if following is None or not follow:
+                raise
+            if not away:
+                on_away(exc.message)
+            away = True
+        await asyncio.sleep(AWAY_POLL_SECONDS)
+
+
+async def _drain(bus: NoticeBus, subject: str, first: int, *, follow: bool) -> AsyncGenerator[StoredNotice]:
+    clock = asyncio.get_running_loop().time
+    hurry_until = clock()
+    while True:
+        batch = await bus.read(subject, first=first)
+        for notice in batch:
+            first = notice.sequence + 1
+            yield notice
+        if batch:
+            continue
+        if not follow:
+            return
+        hurrying = clock() < hurry_until
+        if await bus.wait_for_news(STORING_POLL_SECONDS if hurrying else IDLE_POLL_SECONDS):
+            hurry_until = clock() + STORING_SECONDS

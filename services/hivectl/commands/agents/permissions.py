@@ -1,0 +1,105 @@
+"""`agent permissions`: what an agent may do, shown or changed; it holds from the agent's next call on."""
+
+from __future__ import annotations
+
+import click
+
+from services.hivectl.command import HiveCommand, pass_session
+from services.hivectl.names import AGENT_NAME, suggesting
+from services.hivectl.render import print_fields
+from services.hivectl.session import Session
+from shared.permissions import CAPABILITIES, GROUPS, Capability, ToolGroup
+from shared.wire.agents import Grants, PermissionsChange
+from shared.wire.names import OPERATOR
+
+_GROUP = click.Choice([group.value for group in ToolGroup])
+_CAPABILITY = click.Choice([capability.value for capability in Capability])
+
+
+@click.command(
+    cls=HiveCommand,
+    examples=(
+        ("hivectl agent permissions iris", "shows them"),
+        ("hivectl agent permissions iris --remove-group messaging", "iris can neither send nor receive"),
+        ("hivectl agent permissions iris --add-capability broadcast --add-capability urgent", ""),
+        (
+            "hivectl agent permissions iris --allow-recipient ruth",
+            "iris may write to ruth and the operator only",
+        ),
+        ("hivectl agent permissions iris --any-recipient", "lifts that again"),
+    ),
+)
+@click.argument("name", type=AGENT_NAME)
+@click.option("--add-group", multiple=True, type=_GROUP, metavar="GROUP", help="Give a tool group.")
+@click.option("--remove-group", multiple=True, type=_GROUP, metavar="GROUP", help="Take a tool group.")
+@click.option(
+    "--add-capability", multiple=True, type=_CAPABILITY, metavar="CAPABILITY", help="Give a capability."
+)
+@click.option("--remove-capability", multiple=True, type=_CAPABILITY, metavar="CAPABILITY", help="Take one.")
+@click.option(
+    "--allow-recipient", multiple=True, type=AGENT_NAME, metavar="NAME", help="Limit `send` to these."
+)
+@click.option(
+    "--disallow-recipient", multiple=True, type=AGENT_NAME, metavar="NAME", help="Strike from the limit."
+)
+@click.option("--any-recipient", is_flag=True, help="Drop the limit: it may write to everybody.")
+@pass_session
+def permissions(
+    session: Session,
+    *,
+    name: str,
+    add_group: tuple[str, ...],
+    remove_group: tuple[str, ...],
+    add_capability: tuple[str, ...],
+    remove_capability: tuple[str, ...],
+    allow_recipient: tuple[str, ...],
+    disallow_recipient: tuple[str, ...],
+    any_recipient: bool,
+) -> None:
+    """Show what an agent may do, or change it. Options may be repeated.
+
+    A change holds from the agent's next call on, without a restart (built-in web tools: from its next turn).
+    """
+    change = PermissionsChange(
+        add_groups=[ToolGroup(value) for value in add_group],
+        remove_groups=[ToolGroup(value) for value in remove_group],
+        add_capabilities=[Capability(value) for value in add_capability],
+        remove_capabilities=[Capability(value) for value in remove_capability],
+        add_recipients=list(allow_recipient),
+        remove_recipients=list(disallow_recipient),
+        clear_recipients=any_recipient,
+    )
+    changes = change != PermissionsChange()
+    with session.open_client() as client, suggesting(client, name):
+        if changes:
+            result = client.change_permissions(name, change)
+            grants, confirmed = result.grants, result.confirmed
+        else:
+            grants, confirmed = client.get_agent(name).grants, True
+    if session.as_json:
+        shown = grants.model_dump(mode="json")
+        session.emit_json({**shown, "confirmed": confirmed} if changes else shown)
+        return
+    _print(grants)
+    if not confirmed:
+        session.note(
+            "stored; a daemon of this agent has not confirmed it yet and does so when it is connected again"
+        )
+
+
+def _print(grants: Grants) -> None:
+    limit = ", ".join([OPERATOR, *grants.allowed_recipients]) if grants.allowed_recipients else "everybody"
+    off = [group for group in ToolGroup if group not in grants.groups]
+    print_fields(
+        [
+            *((f"group {group}", _describe(group)) for group in grants.groups),
+            *((f"capability {item}", CAPABILITIES[item]) for item in grants.capabilities),
+            ("recipients", limit),
+            ("not given", ", ".join([*off, *(c for c in Capability if c not in grants.capabilities)])),
+        ]
+    )
+
+
+def _describe(group: ToolGroup) -> str:
+    row = GROUPS[group]
+    return ", ".join([*sorted(row.tools), *row.builtin_tools]) or row.note

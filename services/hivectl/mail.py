@@ -1,0 +1,58 @@
+"""How messages are listed and printed, for the operator's inbox and for an agent's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from services.hivectl.render import format_time, safe, safe_block
+from services.hivectl.session import Session
+from shared.wire.messages import Message, MessagePage, MessageState
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# The body of a message stands behind this on every line, so that it cannot pose as a heading.
+_BAR = "  | "
+
+
+def page_options(function: F) -> F:
+    """`--all`, `--limit` and `--before`, passed as `include_acked`, `limit` and `before`."""
+    for option in (
+        click.option(
+            "--before", type=click.IntRange(1), metavar="ID", help="Only messages older than this one."
+        ),
+        click.option(
+            "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many."
+        ),
+        click.option("--all", "include_acked", is_flag=True, help="Also those that were acked."),
+    ):
+        function = option(function)
+    return function
+
+
+def print_page(session: Session, page: MessagePage, *, empty: str) -> None:
+    """All messages of a page, newest last; in JSON a bare array."""
+    if session.as_json:
+        session.emit_json([message.model_dump(mode="json") for message in page.messages])
+        return
+    if not page.messages:
+        click.echo(empty)
+        return
+    if page.more:
+        session.note(f"older ones: --before {page.messages[0].id}")
+    for message in page.messages:
+        click.echo(_heading(message))
+        click.echo(safe_block(message.body, indent=_BAR))
+
+
+def _heading(message: Message) -> str:
+    parts = [f"#{message.id}", f"{message.sender} -> {message.recipient}", format_time(message.sent_at)]
+    if message.urgent:
+        parts.append("urgent")
+    if message.in_reply_to is not None:
+        parts.append(f"re #{message.in_reply_to}")
+    if message.state is not MessageState.PENDING:
+        parts.append(message.state)
+    return safe("  ".join(parts))
