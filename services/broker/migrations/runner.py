@@ -1,0 +1,68 @@
+"""Brings a database to the schema of this version, under a lock, all or nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from services.broker.store.engine import build_engine, create_sqlite_file, parse_url
+from services.broker.store.failures import translate
+from shared.errors import Misconfigured
+
+# Any fixed number does, as long as nothing else in the database uses it.
+_ADVISORY_LOCK = 0x6869_7665
+_LOCK_TIMEOUT_MS = 60_000
+
+_log = structlog.get_logger(__name__)
+
+
+def migrate(url: str) -> None:
+    """Apply what is missing, in one transaction that holds the database's write lock.
+
+    Raises:
+        Misconfigured: when the database was written by a later version, or is no database.
+        Unavailable: when it does not answer, or another process held the lock for a minute.
+    """
+    parsed = parse_url(url)
+    try:
+        create_sqlite_file(parsed)
+    except OSError as exc:
+        raise Misconfigured(f"cannot create the database {parsed.database}: {exc.strerror}") from exc
+    engine = build_engine(parsed)
+    try:
+        with engine.connect() as connection:
+            if engine.dialect.name == "sqlite":
+                # A driver-level call: the pragma must precede the transaction, which SQLAlchemy would begin.
+                connection.connection.cursor().execute(f"PRAGMA busy_timeout={_LOCK_TIMEOUT_MS}")
+            with connection.begin():
+                if engine.dialect.name == "postgresql":
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+                _upgrade(connection)
+    except SQLAlchemyError as exc:
+        raise translate(exc) from exc
+    finally:
+        engine.dispose()
+
+
+def _upgrade(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    script = ScriptDirectory.from_config(config)
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current is not None and current not in {revision.revision for revision in script.walk_revisions()}:
+        raise Misconfigured(
+            f"the database has schema {current}, which this version does not know: a later version wrote it. "
+            "Install that version or a later one, or restore a backup made before the upgrade"
+        )
+    head = script.get_current_head()
+    if current != head:
+        command.upgrade(config, "head")
+        _log.info("database_migrated", from_schema=current, to_schema=head)

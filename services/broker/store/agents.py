@@ -1,0 +1,196 @@
+"""The registry: one row a life of an agent. Rows of destroyed agents stay, under their own id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
+
+from services.broker.tables import agents
+from shared.permissions import Capability, ToolGroup
+from shared.wire.agents import Grants
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """One life of an agent."""
+
+    id: int
+    name: str
+    parent_id: int | None
+    parent: str | None
+    port_block: int
+    created_at: int
+    destroyed_at: int | None
+    running: bool
+    wanted: bool
+    grants: Grants
+    boot: str | None
+    revision: str | None
+    status_text: str
+    status_set_at: int | None
+    turn_state: str | None
+    turn_state_since: int | None
+    urgent_handed_id: int
+    limits_lifted_until: int
+
+
+_parent = agents.alias("parent")
+_ROWS = select(agents, _parent.c.name.label("parent")).select_from(
+    agents.outerjoin(_parent, agents.c.parent_id == _parent.c.id)
+)
+_LIVE = _ROWS.where(agents.c.destroyed_at.is_(None))
+_BY_ID = _ROWS.where(agents.c.id == bindparam("agent_id"))
+_LIVE_BY_ID = _LIVE.where(agents.c.id == bindparam("agent_id"))
+_LIVE_BY_NAME = _LIVE.where(agents.c.name == bindparam("name"))
+_LIVE_NAMES = select(agents.c.name).where(agents.c.destroyed_at.is_(None)).order_by(agents.c.name)
+_LIVE_BLOCKS = select(agents.c.port_block).where(agents.c.destroyed_at.is_(None))
+
+
+class AgentRows:
+    """Reads and changes the registry."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def insert(
+        self, *, name: str, parent_id: int | None, port_block: int, grants: Grants, created_at: int
+    ) -> int:
+        """Add an agent that is neither running nor stopped by anyone; returns its id."""
+        values = {
+            "name": name,
+            "parent_id": parent_id,
+            "port_block": port_block,
+            "created_at": created_at,
+            "running": False,
+            "wanted": True,
+            "status_text": "",
+            "urgent_handed_id": 0,
+            "limits_lifted_until": 0,
+            **_encode_grants(grants),
+        }
+        key = self._connection.execute(insert(agents), values).inserted_primary_key
+        assert key is not None
+        return int(key[0])
+
+    def find(self, agent_id: int) -> AgentRow | None:
+        """An agent by id, destroyed or not."""
+        row = self._connection.execute(_BY_ID, {"agent_id": agent_id}).first()
+        return None if row is None else _decode(row)
+
+    def find_live(self, agent_id: int, *, lock: bool = False) -> AgentRow | None:
+        """A live agent by id; with `lock`, other brokers wait with theirs until this commits."""
+        query = _LIVE_BY_ID.with_for_update(of=agents) if lock else _LIVE_BY_ID
+        row = self._connection.execute(query, {"agent_id": agent_id}).first()
+        return None if row is None else _decode(row)
+
+    def find_by_name(self, name: str) -> AgentRow | None:
+        """The live agent of that name."""
+        row = self._connection.execute(_LIVE_BY_NAME, {"name": name}).first()
+        return None if row is None else _decode(row)
+
+    def list_live(self) -> list[AgentRow]:
+        """All live agents, by id."""
+        return [_decode(row) for row in self._connection.execute(_LIVE.order_by(agents.c.id))]
+
+    def list_all(self, *, limit: int) -> list[AgentRow]:
+        """The newest `limit` agents, destroyed ones among them, by id."""
+        query = _ROWS.order_by(agents.c.id.desc()).limit(limit)
+        return [_decode(row) for row in self._connection.execute(query)][::-1]
+
+    def list_names(self) -> list[str]:
+        """The names of all live agents."""
+        return list(self._connection.scalars(_LIVE_NAMES))
+
+    def list_port_blocks(self) -> set[int]:
+        """The port blocks that live agents hold."""
+        return set(self._connection.scalars(_LIVE_BLOCKS))
+
+    def set_grants(self, agent_id: int, grants: Grants) -> None:
+        self._set(agent_id, **_encode_grants(grants))
+
+    def set_boot(self, agent_id: int, boot: str) -> None:
+        self._set(agent_id, boot=boot)
+
+    def set_revision(self, agent_id: int, revision: str) -> None:
+        self._set(agent_id, revision=revision)
+
+    def set_status(self, agent_id: int, *, text: str, set_at: int) -> None:
+        self._set(agent_id, status_text=text, status_set_at=set_at)
+
+    def set_turn_state(self, agent_id: int, *, state: str | None, since: int | None) -> None:
+        self._set(agent_id, turn_state=state, turn_state_since=since)
+
+    def set_urgent_handed(self, agent_id: int, message_id: int) -> None:
+        """Remember the newest urgent row ever handed out to this agent."""
+        self._set(agent_id, urgent_handed_id=message_id)
+
+    def lift_limits(self, agent_id: int, *, until: int) -> None:
+        self._set(agent_id, limits_lifted_until=until)
+
+    def set_running(self, agent_id: int, *, running: bool) -> None:
+        """What the driver says; a stopped agent has no turn."""
+        self._set(
+            agent_id, running=running, **({} if running else {"turn_state": None, "turn_state_since": None})
+        )
+
+    def set_wanted(self, agent_id: int, *, wanted: bool) -> None:
+        self._set(agent_id, wanted=wanted)
+
+    def mark_destroyed(self, agent_id: int, *, at: int) -> None:
+        """End this life: name and port block are free from now on. Its tokens are the caller's to drop."""
+        self._set(
+            agent_id, destroyed_at=at, running=False, wanted=False, turn_state=None, turn_state_since=None
+        )
+
+    def _set(self, agent_id: int, **values: object) -> None:
+        self._connection.execute(update(agents).where(agents.c.id == agent_id).values(**values))
+
+
+def _encode_grants(grants: Grants) -> dict[str, Any]:
+    return {
+        "groups": json.dumps(sorted(grants.groups)),
+        "capabilities": json.dumps(sorted(grants.capabilities)),
+        "recipients": json.dumps(sorted(grants.allowed_recipients)),
+        "grants_version": grants.version,
+    }
+
+
+def _known(kind: type[E], values: Iterable[str]) -> list[E]:
+    """Drop what a newer version may have stored and this one does not know."""
+    known = {member.value for member in kind}
+    return [kind(value) for value in values if value in known]
+
+
+def _decode(row: Row[Any]) -> AgentRow:
+    return AgentRow(
+        id=row.id,
+        name=row.name,
+        parent_id=row.parent_id,
+        parent=row.parent,
+        port_block=row.port_block,
+        created_at=row.created_at,
+        destroyed_at=row.destroyed_at,
+        running=row.running,
+        wanted=row.wanted,
+        grants=Grants(
+            groups=_known(ToolGroup, json.loads(row.groups)),
+            capabilities=_known(Capability, json.loads(row.capabilities)),
+            allowed_recipients=json.loads(row.recipients),
+            version=row.grants_version,
+        ),
+        boot=row.boot,
+        revision=row.revision,
+        status_text=row.status_text,
+        status_set_at=row.status_set_at,
+        turn_state=row.turn_state,
+        turn_state_since=row.turn_state_since,
+        urgent_handed_id=row.urgent_handed_id,
+        limits_lifted_until=row.limits_lifted_until,
+    )

@@ -1,0 +1,130 @@
+"""Mailboxes: handing out, acking, returning to pending, and looking without touching.
+
+A mailbox is an agent's id, or None for the operator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, select, update
+
+from services.broker.store.messages import OPERATORS_OWN, decode
+from services.broker.tables import messages
+from shared.wire.messages import Message
+
+MAX_LISTED_STAYED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """The ids that were acked, and those up to the mark that stayed: how many, and the oldest of them."""
+
+    ids: list[int]
+    stayed: list[int]
+    stayed_count: int
+
+
+_OPEN = and_(messages.c.acked_at.is_(None), messages.c.parked_at.is_(None))
+_PENDING = and_(_OPEN, messages.c.delivered_at.is_(None))
+_OWN = messages.c.recipient_agent_id == bindparam("agent_id")
+_NEXT = (
+    select(messages)
+    .where(_OWN, _PENDING)
+    .order_by(messages.c.urgent.desc(), messages.c.id)
+    .limit(bindparam("at_most"))
+)
+_COUNT = select(func.count()).where(_OWN, _PENDING)
+
+
+def _owned(agent_id: int | None) -> ColumnElement[bool]:
+    return OPERATORS_OWN if agent_id is None else messages.c.recipient_agent_id == agent_id
+
+
+class InboxRows:
+    """Reads and changes mailboxes."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def list_next(self, agent_id: int, *, limit: int) -> list[Message]:
+        """The next pending rows: urgent first, then oldest."""
+        rows = self._connection.execute(_NEXT, {"agent_id": agent_id, "at_most": limit})
+        return [decode(row) for row in rows]
+
+    def list_open_among(self, agent_id: int, ids: Sequence[int]) -> list[Message]:
+        """Those of `ids` that are the agent's own and not acked, in the order of `ids`."""
+        query = select(messages).where(
+            _owned(agent_id), messages.c.id.in_(ids), messages.c.acked_at.is_(None)
+        )
+        found = {row.id: decode(row) for row in self._connection.execute(query)}
+        return [found[message_id] for message_id in ids if message_id in found]
+
+    def mark_delivered(self, ids: Sequence[int], *, at: int, turn: str | None) -> None:
+        self._connection.execute(
+            update(messages)
+            .where(messages.c.id.in_(ids))
+            .values(delivered_at=at, delivered_turn=turn, delivered_count=messages.c.delivered_count + 1)
+        )
+
+    def release(self, agent_id: int, *, ids: Sequence[int] | None = None, turn: str | None = None) -> int:
+        """Return delivered rows to pending: those of `ids`, those of `turn`, else all; says how many."""
+        query = update(messages).where(_owned(agent_id), _OPEN, messages.c.delivered_at.is_not(None))
+        if ids is not None:
+            query = query.where(messages.c.id.in_(ids))
+        if turn is not None:
+            query = query.where(messages.c.delivered_turn == turn)
+        return self._connection.execute(query.values(delivered_at=None)).rowcount
+
+    def ack_until(self, agent_id: int | None, up_to: int, *, at: int, urgent_handed_id: int = 0) -> Acked:
+        """Ack own rows up to `up_to`, but for those that an urgent row overtook before anyone saw them.
+
+        `urgent_handed_id` is the newest urgent row ever handed out: what is older than it, ordinary and
+        never handed out was overtaken.
+        """
+        overtaken = and_(
+            messages.c.delivered_count == 0, messages.c.urgent.is_(False), messages.c.id < urgent_handed_id
+        )
+        up_to_mark = and_(_owned(agent_id), _OPEN, messages.c.id <= up_to)
+        done = self._connection.execute(
+            update(messages).where(up_to_mark, ~overtaken).values(acked_at=at).returning(messages.c.id)
+        )
+        ids = sorted(done.scalars())
+        stayed_count = self._connection.scalar(select(func.count()).where(up_to_mark)) or 0
+        oldest = select(messages.c.id).where(up_to_mark).order_by(messages.c.id).limit(MAX_LISTED_STAYED)
+        stayed = list(self._connection.scalars(oldest)) if stayed_count else []
+        return Acked(ids, stayed, stayed_count)
+
+    def ack_ids(self, agent_id: int | None, ids: Sequence[int], *, at: int) -> list[int]:
+        """Ack those of `ids` that are own and not acked yet; returns them, in order."""
+        done = self._connection.execute(
+            update(messages)
+            .where(_owned(agent_id), messages.c.id.in_(ids), messages.c.acked_at.is_(None))
+            .values(acked_at=at)
+            .returning(messages.c.id)
+        )
+        return sorted(done.scalars())
+
+    def count_pending(self, agent_id: int | None) -> int:
+        if agent_id is not None:
+            return self._connection.scalar(_COUNT, {"agent_id": agent_id}) or 0
+        return self._connection.scalar(select(func.count()).where(OPERATORS_OWN, _PENDING)) or 0
+
+    def count_pending_by_agent(self, agent_ids: Sequence[int]) -> dict[int, int]:
+        """Pending rows of many agents at once; those with none are absent."""
+        owner = messages.c.recipient_agent_id
+        query = select(owner, func.count()).where(owner.in_(agent_ids), _PENDING).group_by(owner)
+        return {row[0]: row[1] for row in self._connection.execute(query)}
+
+    def list_page(
+        self, agent_id: int | None, *, include_acked: bool, limit: int, before: int | None
+    ) -> list[Message]:
+        """The newest `limit` rows older than `before`, oldest first; touches nothing."""
+        conditions = [_owned(agent_id)]
+        if not include_acked:
+            conditions.append(messages.c.acked_at.is_(None))
+        if before is not None:
+            conditions.append(messages.c.id < before)
+        query = select(messages).where(*conditions).order_by(messages.c.id.desc()).limit(limit)
+        return [decode(row) for row in self._connection.execute(query)][::-1]

@@ -1,0 +1,31 @@
+"""What a unit of work sees: one gateway a family of tables, all on the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+from services.broker.store.agents import AgentRows
+from services.broker.store.handed import HandedHops
+from services.broker.store.idempotency import IdempotencyRows
+from services.broker.store.inbox import InboxRows
+from services.broker.store.messages import MessageRows
+from services.broker.store.tokens import TokenRows
+
+
+class Tx:
+    """One transaction, or one savepoint of it. Holds no state but the hooks to run after the commit."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.hooks: list[Callable[[], None]] = []
+        self.agents = AgentRows(connection)
+        self.tokens = TokenRows(connection)
+        self.messages = MessageRows(connection)
+        self.inbox = InboxRows(connection)
+        self.handed = HandedHops(connection)
+        self.idempotency = IdempotencyRows(connection)
+
+    def on_commit(self, hook: Callable[[], None]) -> None:
+        """Have `hook` called in the event loop once this work is committed; never if it is not."""
+        self.hooks.append(hook)

@@ -1,0 +1,202 @@
+"""All tables of the broker, as SQLAlchemy Core metadata that SQLite and PostgreSQL both take.
+
+Only `store` and `migrations` read it. Times are integer unix seconds.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite counts rows up by itself only in a column declared INTEGER.
+RowKey = BigInteger().with_variant(Integer, "sqlite")
+Seconds = BigInteger
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", RowKey, primary_key=True, autoincrement=True),
+    Column("name", String(32), nullable=False),
+    Column("parent_id", RowKey, ForeignKey("agents.id")),
+    Column("port_block", Integer, nullable=False),
+    Column("created_at", Seconds, nullable=False),
+    Column("destroyed_at", Seconds),
+    Column("running", Boolean, nullable=False),  # as the driver last said
+    Column("wanted", Boolean, nullable=False),
+    Column("groups", Text, nullable=False),  # JSON list, as are the two below
+    Column("capabilities", Text, nullable=False),
+    Column("recipients", Text, nullable=False),
+    Column("grants_version", Integer, nullable=False),
+    Column("boot", String(26)),
+    Column("revision", String(80)),
+    Column("status_text", Text, nullable=False),
+    Column("status_set_at", Seconds),
+    Column("turn_state", String(20)),
+    Column("turn_state_since", Seconds),
+    Column("urgent_handed_id", RowKey, nullable=False),  # newest urgent row ever handed out
+    Column("limits_lifted_until", Seconds, nullable=False),
+    sqlite_autoincrement=True,
+)
+_LIVE = text("destroyed_at IS NULL")
+Index(
+    "uq_agents_live_name",
+    agents.c.name,
+    unique=True,
+    sqlite_where=_LIVE,
+    postgresql_where=_LIVE,
+)
+Index(
+    "uq_agents_live_port_block",
+    agents.c.port_block,
+    unique=True,
+    sqlite_where=_LIVE,
+    postgresql_where=_LIVE,
+)
+
+agent_tokens = Table(
+    "agent_tokens",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("agent_id", RowKey, ForeignKey("agents.id"), nullable=False, index=True),
+    Column("created_at", Seconds, nullable=False),
+    Column("expires_at", Seconds),  # set when a newer token has taken over
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", RowKey, primary_key=True, autoincrement=True),
+    Column("sender", String(64), nullable=False),
+    Column("sender_agent_id", RowKey),  # null: the operator, the system or a wake label
+    Column("recipient", String(64), nullable=False),
+    Column("recipient_agent_id", RowKey),  # null: the operator
+    Column("body", Text, nullable=False),
+    Column("sent_at", Seconds, nullable=False),
+    Column("in_reply_to", RowKey),
+    Column("urgent", Boolean, nullable=False),
+    Column("hops", Integer, nullable=False),
+    Column("pair", String(40)),  # both parties' ids, smaller first; null where no limit applies
+    Column("pair_seq", RowKey),  # counts the messages of the pair
+    Column("delivered_count", Integer, nullable=False),
+    Column("delivered_at", Seconds),  # null again after a return to pending
+    Column("delivered_turn", String(64)),  # the last turn that took it, kept on return
+    Column("acked_at", Seconds),
+    Column("parked_at", Seconds),
+    sqlite_autoincrement=True,
+)
+_PENDING = text("acked_at IS NULL AND parked_at IS NULL AND delivered_at IS NULL")
+_OPEN = text("acked_at IS NULL")
+Index(
+    "ix_messages_pending",
+    messages.c.recipient_agent_id,
+    messages.c.urgent.desc(),
+    messages.c.id,
+    sqlite_where=_PENDING,
+    postgresql_where=_PENDING,
+)
+Index(
+    "ix_messages_open",
+    messages.c.recipient_agent_id,
+    messages.c.id,
+    sqlite_where=_OPEN,
+    postgresql_where=_OPEN,
+)
+Index("ix_messages_recipient", messages.c.recipient_agent_id, messages.c.id)
+Index("ix_messages_pair", messages.c.pair, messages.c.pair_seq)
+
+# For the hop count of what an agent sends: when it was last handed a row with this many hops.
+handed_hops = Table(
+    "handed_hops",
+    metadata,
+    Column("agent_id", RowKey, ForeignKey("agents.id"), primary_key=True, autoincrement=False),
+    Column("hops", Integer, primary_key=True, autoincrement=False),
+    Column("last_at", Seconds, nullable=False),
+    Column("last_turn", String(64)),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("scope", String(40), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("request_sha256", String(64), nullable=False),
+    Column("response_json", Text, nullable=False),
+    Column("created_at", Seconds, nullable=False, index=True),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", RowKey, primary_key=True, autoincrement=True),
+    Column("kind", String(20), nullable=False),
+    Column("agent_id", RowKey, ForeignKey("agents.id"), nullable=False, index=True),
+    Column("state", String(20), nullable=False),
+    Column("created_at", Seconds, nullable=False),
+    Column("claimed_by", String(64)),
+    Column("claimed_at", Seconds),
+    Column("finished_at", Seconds),
+    Column("error", Text),
+    sqlite_autoincrement=True,
+)
+Index("ix_jobs_state", jobs.c.state, jobs.c.id)
+
+drivers = Table(
+    "drivers",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("first_seen_at", Seconds, nullable=False),
+    Column("last_seen_at", Seconds, nullable=False),
+)
+
+driver_events = Table(
+    "driver_events",
+    metadata,
+    Column("event_id", String(64), primary_key=True),
+    Column("applied_at", Seconds, nullable=False, index=True),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", RowKey, primary_key=True, autoincrement=True),
+    Column("event_id", String(64), nullable=False, unique=True),
+    Column("subject", String(200), nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("created_at", Seconds, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+notice_readers = Table(
+    "notice_readers",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("created_at", Seconds, nullable=False),
+    Column("ready_at", Seconds),  # when its durable consumer was last known to exist
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)
