@@ -1,0 +1,172 @@
+"""The gate before every HTTP endpoint: Host, Origin, credential, Content-Type, body size, in this order.
+
+Pure ASGI, so that streams pass through unbuffered. It decides who calls, not what the caller may do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import anyio
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shared.errors import Unauthenticated
+from shared.runtime.answers import ErrorAnswer, answer_error
+
+Authenticate = Callable[[str, str], Awaitable[object | None]]
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+BODY_SECONDS = 30.0
+_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_BEARER = re.compile(rb"bearer +([\x21-\x7e]{1,512})", re.IGNORECASE)
+
+
+class Guard:
+    """Lets a request through to `app`, with its caller in `scope["state"]["caller"]`, or answers it itself.
+
+    Args:
+        app: what is guarded.
+        authenticate: path and token to a caller, or None for a token that is not valid there; compares in
+            constant time.
+        max_body_bytes: limit of a request's body.
+    """
+
+    def __init__(self, app: ASGIApp, *, authenticate: Authenticate, max_body_bytes: int) -> None:
+        self.app = app
+        self._authenticate = authenticate
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            # No surface speaks it, and a browser sends it without asking.
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = _Head.read(scope)
+        answer = check_host(request) or check_origin(request)
+        if answer is None and not (scope["path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")):
+            answer = await self._admit(scope, request)
+        answer = answer or check_content_type(request) or self._check_declared_size(request)
+        if answer is None and request.has_body:
+            body = _Body(receive, self._max_body_bytes)
+            answer = await body.fill()
+            receive = body.replay
+        await (answer or self.app)(scope, receive, send)
+
+    async def _admit(self, scope: Scope, request: _Head) -> ErrorAnswer | None:
+        """Find out who calls. Every refusal looks the same, whatever was wrong with the credential."""
+        match = _BEARER.fullmatch(request.only(b"authorization") or b"")
+        caller = await self._authenticate(scope["path"], match[1].decode("ascii")) if match else None
+        if caller is None:
+            return answer_error(Unauthenticated("a valid bearer token is required"))
+        scope["state"] = {**scope.get("state", {}), "caller": caller}
+        return None
+
+    def _check_declared_size(self, request: _Head) -> ErrorAnswer | None:
+        length = request.only(b"content-length") or b"0"
+        if length.isdigit() and int(length[:20]) > self._max_body_bytes:
+            return _too_large(self._max_body_bytes)
+        return None
+
+
+@dataclass(frozen=True)
+class _Head:
+    """Headers by name, each with all of its values, and the port of the socket the request came in by."""
+
+    port: int
+    headers: dict[bytes, list[bytes]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, scope: Scope) -> _Head:
+        # The accepted connection's own address: right also for a socket that was inherited.
+        server = scope.get("server")
+        head = cls((server[1] if server else None) or 80)
+        for name, value in scope["headers"]:
+            head.headers.setdefault(name.lower(), []).append(value.strip())
+        return head
+
+    def only(self, name: bytes) -> bytes | None:
+        """The value of a header that occurs exactly once."""
+        values = self.headers.get(name, [])
+        return values[0] if len(values) == 1 else None
+
+    @property
+    def own_hosts(self) -> frozenset[bytes]:
+        """What a browser or client calls us by when it was not tricked into it."""
+        named = {f"{host}:{self.port}" for host in _HOSTS}
+        return frozenset(name.encode() for name in (named | set(_HOSTS) if self.port == 80 else named))
+
+    @property
+    def has_body(self) -> bool:
+        return b"transfer-encoding" in self.headers or self.headers.get(b"content-length", [b"0"]) != [b"0"]
+
+
+class _Body:
+    """A request's body, read up to the limit before the app starts, then played back to it."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._messages: list[Message] = []
+
+    async def fill(self) -> ErrorAnswer | None:
+        """Read it all; the answer when it is too large or too slow."""
+        size = 0
+        with anyio.move_on_after(BODY_SECONDS):
+            while True:
+                message = await self._receive()
+                self._messages.append(message)
+                size += len(message.get("body", b""))
+                if size > self._limit:
+                    return _too_large(self._limit)
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    self._messages.reverse()
+                    return None
+        return ErrorAnswer(
+            408, "timeout", f"the body did not arrive within {BODY_SECONDS:.0f} s", headers=_CLOSE
+        )
+
+    async def replay(self) -> Message:
+        return self._messages.pop() if self._messages else await self._receive()
+
+
+_CLOSE = {"Connection": "close"}
+
+
+def check_host(request: _Head) -> ErrorAnswer | None:
+    """421 unless Host, once, is a loopback name with our own port: anything else is DNS rebinding."""
+    host = request.only(b"host")
+    if host is not None and host.lower() in request.own_hosts:
+        return None
+    return ErrorAnswer(
+        421, "wrong_host", f"the Host header must be 127.0.0.1, localhost or [::1] with port {request.port}"
+    )
+
+
+def check_origin(request: _Head) -> ErrorAnswer | None:
+    """403 when a page of another origin sent this, `null` included; programs send no Origin."""
+    if b"origin" not in request.headers:
+        return None
+    origin = (request.only(b"origin") or b"").lower()
+    if origin.startswith(b"http://") and origin.removeprefix(b"http://") in request.own_hosts:
+        return None
+    return ErrorAnswer(403, "foreign_origin", "requests from other origins are refused")
+
+
+def check_content_type(request: _Head) -> ErrorAnswer | None:
+    """415 for a body that is not `application/json`: what a plain HTML form can send is never read."""
+    if not request.has_body:
+        return None
+    essence = (request.only(b"content-type") or b"").partition(b";")[0].strip().lower()
+    if essence == b"application/json":
+        return None
+    return ErrorAnswer(415, "unsupported_media_type", "send the body as Content-Type: application/json")
+
+
+def _too_large(limit: int) -> ErrorAnswer:
+    # The rest of the body is not read, so the connection cannot be used again.
+    return ErrorAnswer(413, "limit_exceeded", f"the body is over the limit of {limit} bytes", headers=_CLOSE)

@@ -1,0 +1,122 @@
+"""Logging: one JSON line an event on stderr, a console on a terminal. Never tokens, bodies, output or locals.
+
+Libraries are heard from `warning` on, whatever the level: below it some print headers and parameters.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import re
+import sys
+from contextvars import ContextVar
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+get_logger = structlog.get_logger
+
+_ROOT = "hyperhive"
+# ESC and the like would let a logged name drive the operator's terminal; JSON escapes them anyway.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def configure_logging(
+    unit: str, *, agent: str | None = None, level: LogLevel = "info", stream: TextIO | None = None
+) -> None:
+    """Set up logging of this process; calling it again replaces what was set up.
+
+    Args:
+        unit: bound to every line.
+        agent: bound to every line, where the process serves one agent.
+        level: of our own events.
+        stream: where to; stderr by default.
+    """
+    out = stream or sys.stderr
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        _Bind(unit, agent),
+        _add_time,
+        structlog.processors.StackInfoRenderer(),
+    ]
+    final: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if out.isatty():
+        renderer = structlog.dev.ConsoleRenderer(
+            timestamp_key="at", exception_formatter=structlog.dev.plain_traceback
+        )
+        final += [_strip_control, renderer]
+    else:
+        final += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=repr)]
+
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[_add_origin, *shared], processors=final)
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger(_ROOT).setLevel(level.upper())
+    logging.captureWarnings(capture=True)
+    # A closed stderr must not turn every log call into a traceback of its own.
+    logging.raiseExceptions = False
+    _route_uvicorn(level)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=_our_logger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def _our_logger(*names: str) -> logging.Logger:
+    return logging.getLogger(".".join((_ROOT, *names)))
+
+
+def _route_uvicorn(level: LogLevel) -> None:
+    """Let uvicorn's own lines through the root handler; drop its access log, ours has the request id."""
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = name != "uvicorn.access"
+        logger.setLevel(logging.NOTSET)
+    logging.getLogger("uvicorn").setLevel("DEBUG" if level == "debug" else "WARNING")
+
+
+class _Bind:
+    """Adds who speaks, and on whose request."""
+
+    def __init__(self, unit: str, agent: str | None) -> None:
+        self._fixed = {"unit": unit} | ({"agent": agent} if agent else {})
+
+    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        for key, value in self._fixed.items():
+            event.setdefault(key, value)
+        if (current := request_id.get()) is not None:
+            event.setdefault("request_id", current)
+        return event
+
+
+def _add_time(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """`at` in RFC 3339, UTC, milliseconds."""
+    now = dt.datetime.now(dt.UTC)
+    event["at"] = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return event
+
+
+def _add_origin(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Which library a line comes from that is not ours."""
+    record = event.get("_record")
+    if isinstance(record, logging.LogRecord):
+        event["logger"] = record.name
+    return event
+
+
+def _strip_control(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)
+    return event
