@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from fastapi import FastAPI
-from shared.client import BrokerClient
-from shared.revision import revision
-from shared.runtime.credential import TokenFile
-from shared.runtime.files import make_private_dir
-from shared.runtime.http import create_http_app
-from shared.runtime.ids import new_ulid
 
 from services.hyperhive_mcp.config import Settings
 from services.hyperhive_mcp.control import ControlLink
@@ -25,10 +19,16 @@ from services.hyperhive_mcp.service.turns import TurnStatus
 from services.hyperhive_mcp.spill import SpillDirectory
 from services.hyperhive_mcp.store import StateStore
 from services.hyperhive_mcp.tools import build_tools
+from shared.client import BrokerClient
 from shared.mcp.host import ToolHost
+from shared.revision import revision
+from shared.runtime.credential import TokenFile
+from shared.runtime.files import make_private_dir
+from shared.runtime.http import create_http_app
+from shared.runtime.ids import new_ulid
 from shared.wire.control import Hello, Report
 
-UNIT = "hyperhive"
+UNIT: Final = "hyperhive"
 
 
 @dataclass(frozen=True)

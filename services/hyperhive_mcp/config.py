@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 from pydantic import Field
-from shared.runtime.settings import AgentSettings, unit_config
+
+from shared.runtime.settings import (
+    AbsolutePath,
+    HiveLabel,
+    HiveLogLevel,
+    HiveStateDir,
+    HiveTokenFile,
+    HiveToolGroups,
+    HiveUrl,
+    Port,
+    UnitSettings,
+    unit_config,
+)
 
 
-class Settings(AgentSettings):
+class Settings(UnitSettings):
     """`HIVE_MCP_*`, and the shared `HIVE_*` of an agent's daemon."""
 
     model_config = unit_config("HIVE_MCP_")
 
-    port: Annotated[int, Field(ge=1, le=65_535, description="port of this surface on 127.0.0.1")] = 7100
-    data_dir: Annotated[
-        Path | None,
-        Field(description="private state of the daemon; default: `daemons` beside the token file"),
-    ] = None
-    log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+    label: HiveLabel = Field(description="the agent's name")
+    token_file: HiveTokenFile = Field(description="file with the agent's token, 0600")
+    state_dir: HiveStateDir = Field(description="the agent's own directory")
+    url: HiveUrl = Field(default="http://127.0.0.1:7000", description="the broker")
+    tool_groups: HiveToolGroups = Field(
+        default=None, description="comma-separated; narrows what the operator granted, never widens it"
+    )
+    log_level: HiveLogLevel = Field(default="info", description="debug, info, warning or error")
+    port: Port = Field(default=7100, description="port of this surface on 127.0.0.1; 0 takes a free one")
+    data_dir: AbsolutePath | None = Field(
+        default=None, description="private state of the daemon; default: `daemons` beside the token file"
+    )

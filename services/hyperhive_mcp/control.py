@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
 import anyio
 import structlog
-from shared.client import BrokerClient
 
+from shared.client import BrokerClient
 from shared.errors import HiveError
 from shared.wire.agents import Grants
 from shared.wire.control import GrantsPush, Hello, Report
@@ -55,14 +56,15 @@ class ControlLink:
         told_down = False
         while True:
             try:
-                async for event in self._broker.control(self._hello):
-                    if not self.connected:
-                        self.connected, told_down, pause = True, False, FIRST_PAUSE_SECONDS
-                        log.info("broker_connected")
-                        await self._broker.report(self._describe())
-                        await self._on_connect()
-                    if isinstance(event, GrantsPush):
-                        await self._take(event)
+                async with aclosing(self._broker.control(self._hello)) as events:
+                    async for event in events:
+                        if isinstance(event, GrantsPush):
+                            await self._take(event)
+                        if not self.connected:
+                            self.connected, told_down, pause = True, False, FIRST_PAUSE_SECONDS
+                            log.info("broker_connected")
+                            await self._broker.report(self._describe())
+                            await self._on_connect()
             except HiveError as exc:
                 if not told_down:
                     log.warning("broker_not_reachable", code=exc.code, reason=exc.message)

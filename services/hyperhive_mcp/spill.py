@@ -5,17 +5,17 @@ The directory belongs to the agent, who may have planted links: nothing here fol
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from shared.runtime.files import make_private_dir, remove_file, write_private
+from shared.runtime.files import make_private_dir, remove_private, write_private
 
 
 class SpillDirectory:
     """`<state>/inbox`."""
 
     def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
         self._dir = state_dir / "inbox"
 
     def write(self, message_id: int, body: str) -> Path:
@@ -26,13 +26,18 @@ class SpillDirectory:
         """
         make_private_dir(self._dir)
         path = self._dir / f"{message_id}.txt"
-        write_private(path, body.encode())
+        write_private(path, body.encode(), within=self._state_dir)
         return path
 
     def remove(self, message_ids: Iterable[int]) -> None:
-        """Remove what was acked; what is not there needs no removing."""
+        """Remove what was acked; what is not there needs no removing.
+
+        Raises:
+            HiveError: when a file is there and cannot be removed.
+        """
         if not self._dir.is_dir():
             return
         for message_id in message_ids:
-            with contextlib.suppress(FileNotFoundError):
-                remove_file(self._dir / f"{message_id}.txt")
+            path = self._dir / f"{message_id}.txt"
+            if path.is_symlink() or path.exists():
+                remove_private(path, within=self._state_dir)

@@ -12,13 +12,13 @@ from shared.client import BrokerClient
 
 from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.status import StatusService
-from shared.mcp.arguments import Integer, ToolArguments
+from shared.mcp.arguments import WHOLE, ToolArguments
 from shared.mcp.tool import Call, Tool
 from shared.wire.agents import AgentMeta
 from shared.wire.messages import SendRequest
 from shared.wire.model import MAX_ID, check_body, check_text
 
-MessageId = Annotated[Integer, Field(ge=1, le=MAX_ID)]
+MessageId = Annotated[int, Field(ge=1, le=MAX_ID), WHOLE]
 
 
 class SendArguments(ToolArguments):
@@ -37,7 +37,9 @@ class SendArguments(ToolArguments):
 class RecvArguments(ToolArguments):
     """Arguments of `recv`."""
 
-    max: Annotated[Annotated[Integer, Field(ge=1)] | None, Field(description="default 1, at most 5")] = None
+    max: Annotated[Annotated[int, Field(ge=1), WHOLE] | None, Field(description="default 1, at most 5")] = (
+        None
+    )
 
 
 class AckArguments(ToolArguments):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
@@ -24,14 +24,15 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Integer = Annotated[int, BeforeValidator(_whole)]
+# Stands last in `Annotated[int, Field(ge=1), WHOLE]`: before a bound it would hide the bound from the schema.
+WHOLE = BeforeValidator(_whole)
 
 
 def compact_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The model's JSON schema less what costs tokens and says nothing: titles, null branches and defaults."""
     schema = model.model_json_schema(mode="validation")
     definitions = schema.pop("$defs", {})
-    compacted = _compact(schema, definitions)
+    compacted: dict[str, Any] = _compact(schema, definitions)
     compacted.pop("description", None)
     return compacted
 

@@ -6,6 +6,7 @@ call it (a callable decides) or how the process is served. Above it: a unit's `t
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -33,6 +34,7 @@ MAX_LISTEN_STREAMS = 64
 TURN_HEADER = "x-hive-turn"
 
 Context = ServerRequestContext[Any, Any]
+_TURN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 log = structlog.get_logger(__name__)
 
 
@@ -156,7 +158,8 @@ def _refusal(tool: str) -> str:
 def _describe_call(ctx: Context) -> Call:
     turn = caller = None
     if ctx.request is not None:
-        turn = ctx.request.headers.get(TURN_HEADER)
+        named = ctx.request.headers.get(TURN_HEADER, "")
+        turn = named if _TURN.fullmatch(named) else None
         caller = getattr(ctx.request.state, "caller", None)
     return Call(key=new_ulid(), turn=turn, caller=caller)
 

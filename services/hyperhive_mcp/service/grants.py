@@ -5,6 +5,7 @@ What was pushed stays valid while the broker is down.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
@@ -43,6 +44,7 @@ class GrantsKeeper:
         self._requested = requested
         self._on_change = on_change
         self._known = anyio.Event()
+        self._patient_until = time.monotonic() + FIRST_PUSH_WAIT_SECONDS
         self._grants = store.find_grants()
         if self._grants is not None:
             self._known.set()
@@ -66,11 +68,11 @@ class GrantsKeeper:
     async def visible_tools(self) -> frozenset[str]:
         """The tools that may be listed and called now.
 
-        A daemon that never heard from its broker waits a little for the first push, then offers the default
-        preset: the broker checks every call again, and a clear error beats an empty list.
+        A daemon that never heard from its broker waits a little after its start for the first push, then offers
+        the default preset: the broker checks every call again, and a clear error beats an empty list.
         """
         if not self._known.is_set():
-            with anyio.move_on_after(FIRST_PUSH_WAIT_SECONDS):
+            with anyio.move_on_after(self._patient_until - time.monotonic()):
                 await self._known.wait()
         return self._visible_now()
 

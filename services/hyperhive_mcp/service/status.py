@@ -12,14 +12,14 @@ from pathlib import Path
 
 import anyio
 import structlog
-from shared.client import BrokerClient
-from shared.runtime.files import write_private
 
 from services.hyperhive_mcp.store import StateStore
+from shared.client import BrokerClient
 from shared.errors import HiveError, InvalidInput
+from shared.runtime.files import write_private
 from shared.wire.messages import StatusText
 
-PUSH_DEADLINE_SECONDS = 3
+PUSH_DEADLINE_SECONDS = 1
 
 log = structlog.get_logger(__name__)
 
@@ -54,9 +54,10 @@ class StatusService:
         if status is None:
             return True
         try:
-            await self._broker.set_status(status, deadline_seconds=PUSH_DEADLINE_SECONDS)
-        except HiveError as exc:
-            log.warning("status_not_pushed", code=exc.code)
+            with anyio.fail_after(PUSH_DEADLINE_SECONDS):
+                await self._broker.set_status(status)
+        except (HiveError, TimeoutError):
+            log.warning("status_not_pushed")
             return False
         await anyio.to_thread.run_sync(partial(self._store.drop_unpushed_status, status))
         return True

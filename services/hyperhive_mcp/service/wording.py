@@ -45,6 +45,4 @@ def render_ack(result: AckResult, up_to: int) -> str:
     ids = ", ".join(f"#{row}" for row in result.stayed[:MAX_LISTED_IDS])
     more = result.stayed_count - min(len(result.stayed), MAX_LISTED_IDS)
     rest = f" and {more} more" if more > 0 else ""
-    return (
-        f"{text} Still pending, overtaken unseen by an urgent message: {ids}{rest}. Call recv for them."
-    )
+    return f"{text} Still pending, overtaken unseen by an urgent message: {ids}{rest}. Call recv for them."

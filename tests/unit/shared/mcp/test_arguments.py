@@ -8,12 +8,12 @@ import pytest
 from pydantic import Field
 
 from shared.errors import InvalidInput
-from shared.mcp.arguments import Integer, ToolArguments, compact_schema, parse_arguments, signature
+from shared.mcp.arguments import WHOLE, ToolArguments, compact_schema, parse_arguments, signature
 
 
 class Demo(ToolArguments):
     to: Annotated[str, Field(min_length=1, description="whom")]
-    count: Annotated[Integer, Field(ge=1)] | None = None
+    count: Annotated[int, Field(ge=1), WHOLE] | None = None
     flag: bool | None = None
 
 

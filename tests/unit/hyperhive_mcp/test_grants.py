@@ -1,0 +1,63 @@
+"""A grant counts once pushed, survives a restart, and is only ever narrowed by the daemon's own setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.hyperhive_mcp.service import grants as module
+from services.hyperhive_mcp.service.grants import GrantsKeeper
+from services.hyperhive_mcp.store import StateStore
+from shared.permissions import AGENT_DEFAULT, ToolGroup
+from shared.wire.agents import Grants
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = ("send", "recv", "ack_until", "get_agent_meta", "set_status")
+
+
+class Rig:
+    """A keeper on a real store, counting how often clients are told."""
+
+    def __init__(self, path: Path, requested: frozenset[ToolGroup] | None = None) -> None:
+        self.told = 0
+        self.keeper = GrantsKeeper(
+            StateStore(path / "s.sqlite"), tools=TOOLS, requested=requested, on_change=self._tell
+        )
+
+    async def _tell(self) -> None:
+        self.told += 1
+
+
+def grants(*groups: ToolGroup, version: int = 1) -> Grants:
+    return Grants(groups=list(groups), capabilities=[], version=version)
+
+
+async def test_a_push_takes_effect_at_once_and_tells_clients_only_of_a_change(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    await rig.keeper.apply(grants(ToolGroup.META))
+    assert await rig.keeper.visible_tools() == {"get_agent_meta", "set_status"}
+    await rig.keeper.apply(grants(ToolGroup.META, ToolGroup.FORGE, version=2))
+    assert (rig.told, rig.keeper.version) == (1, 2)
+
+
+async def test_grants_hold_after_a_restart_without_a_broker(tmp_path: Path) -> None:
+    await Rig(tmp_path).keeper.apply(grants(ToolGroup.META))
+    assert await Rig(tmp_path).keeper.visible_tools() == {"get_agent_meta", "set_status"}
+
+
+async def test_the_daemons_own_groups_narrow_and_never_widen(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, requested=frozenset({ToolGroup.META, ToolGroup.MESSAGING}))
+    await rig.keeper.apply(grants(ToolGroup.META, ToolGroup.INBOX))
+    assert await rig.keeper.visible_tools() == {"get_agent_meta", "set_status"}
+
+
+async def test_without_any_push_the_default_preset_is_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PUSH_WAIT_SECONDS", 0)
+    rig = Rig(tmp_path)
+    assert rig.keeper.version is None
+    assert await rig.keeper.visible_tools() == set(TOOLS)
+    assert ToolGroup.MESSAGING in AGENT_DEFAULT
