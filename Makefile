@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check format bench lock clean FORCE
+.PHONY: help setup up test check format generate bench lock clean FORCE
 
 # Another interpreter: make setup PYTHON=python3.13
 PYTHON ?=
@@ -12,7 +12,7 @@ PYTHON ?=
 ARGS ?=
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-15s %s\n", $$1, $$2 }'
 
 setup: ## set up .venv with everything that up, test and check need
 	@sh tools/setup.sh dev "$(PYTHON)"
@@ -36,6 +36,9 @@ check: setup ## format, lint, types, import contracts, dependencies
 format: setup ## rewrite the sources as `check` wants them
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
+
+generate: setup ## rewrite the pages and env examples that are made from code
+	@.venv/bin/python -m tools.generated
 
 bench: setup ## small benchmark, ratios within one run, as JSON (ARGS: --help)
 	@exec .venv/bin/python -m bench $(ARGS)
