@@ -29,10 +29,10 @@ $ hivectl agent permissions NAME                                  # show
 $ hivectl agent permissions NAME --add-group scheduling --add-capability urgent
 ```
 
-A change takes effect on the next call of a running session. The broker checks it on its routes, the surface
-on its tools. A tool that was taken away answers with an error that names the group. `HIVE_TOOL_GROUPS`, set on
-a daemon, narrows what the operator gave and never widens it. The table also names tools that are still to come
-(CHANGELOG.md says which exist): what gates them is settled.
+A change takes effect on the next call of a running session. The broker checks it on its routes, the
+surface on its tools. A tool that was taken away answers with an error that names the group.
+`HIVE_TOOL_GROUPS`, set on a daemon, narrows what the operator gave and never widens it. The table also names
+tools that are still to come (CHANGELOG.md says which exist): what gates them is settled.
 """
 
 
