@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
@@ -18,14 +19,14 @@ class _Part(BaseModel):
 class BrokerPart(_Part):
     """Where the broker is, and which file holds the operator's credential."""
 
-    url: str
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/@]+$")]
     operator_token_file: Path
 
 
 class NatsPart(_Part):
     """Where notices are, and the credential that may read them."""
 
-    url: str
+    url: Annotated[str, StringConstraints(pattern=r"^(nats|tls)://[^\s/@]+$")]
     reader_user: str
     reader_password_file: Path
     inbox_prefix: str

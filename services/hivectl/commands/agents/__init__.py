@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from services.hivectl.command import HiveGroup, Lazy
-from shared.wire.names import check_agent_name
+from shared.wire.names import check_agent_name, find_near_names
 
 _HERE = "services.hivectl.commands.agents"
 
@@ -26,8 +26,12 @@ class AgentGroup(HiveGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Swap name and verb where only that reading makes sense."""
         known = self.list_commands(ctx)
-        if len(args) > 1 and args[0] not in known and args[1] in known and _is_agent_name(args[0]):
-            args = [args[1], args[0], *args[2:]]
+        if len(args) > 1 and args[0] not in known and _is_agent_name(args[0]):
+            if args[1] in known:
+                args = [args[1], args[0], *args[2:]]
+            elif _is_agent_name(args[1]) and not find_near_names(args[0], known):
+                # `agent iris stpo`: the second word is the mistaken verb.
+                raise click.exceptions.NoSuchCommand(args[1], possibilities=known, ctx=ctx)
         return super().resolve_command(ctx, args)
 
 

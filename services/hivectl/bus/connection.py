@@ -1,14 +1,12 @@
-"""Reads notices from JetStream with a reader's credential, which may neither publish nor create consumers.
+"""A connection to NATS with a reader's credential, which may neither publish nor create consumers.
 
-Everything is read by direct get, in the stream's order and without gaps; the live subscription only says
-when to look again. The one module of hivectl that speaks NATS.
+Reads by direct get. The one module of hivectl that imports nats.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -22,11 +20,6 @@ from shared.wire.notices import STREAM, SUBJECT_ROOT
 
 BATCH = 256
 REQUEST_TIMEOUT_SECONDS = 5.0
-# The live copy of a notice may be here before the stream has stored it, or not come at all.
-STORING_SECONDS = 1.0
-STORING_POLL_SECONDS = 0.05
-IDLE_POLL_SECONDS = 2.0
-AWAY_POLL_SECONDS = 1.0
 
 _DIRECT_GET = f"$JS.API.DIRECT.GET.{STREAM}"
 
@@ -88,7 +81,8 @@ class NoticeBus:
             if "authorization" in str(exc).lower():
                 raise Misconfigured(
                     f"NATS at {login.url} refuses the reader {login.user!r}; "
-                    "restart the hive with `hivectl down` and `hivectl up`"
+                    "restart the hive with `hivectl down` and `hivectl up`",
+                    code="nats_refused",
                 ) from exc
             raise Unavailable(
                 f"NATS cannot be reached at {login.url}; start the hive with `hivectl up`", code="not_running"
@@ -103,6 +97,12 @@ class NoticeBus:
         except (nats.errors.Error, OSError):
             # Closing after the server closed raises; there is nothing left to close.
             return
+
+    @property
+    def server_version(self) -> tuple[int, int, int]:
+        """Major, minor and patch of the server."""
+        version = self._connection.connected_server_version
+        return version.major, version.minor, version.patch
 
     async def _on_error(self, error: Exception) -> None:
         if "permissions violation" in str(error).lower():
@@ -182,58 +182,3 @@ def _parse(row: Msg) -> dict[str, Any] | None:
     except ValueError:
         return None
     return event if isinstance(event, dict) else None
-
-
-async def tail(
-    login: ReaderLogin,
-    *,
-    subject: str,
-    from_start: bool,
-    follow: bool,
-    on_away: Callable[[str], None],
-) -> AsyncGenerator[StoredNotice]:
-    """Notices in order: the stored ones with `from_start`, then new ones for ever with `follow`.
-
-    NATS going away later is waited out (`on_away` is told once each time); nothing is missed or doubled.
-
-    Raises:
-        Unavailable: when NATS cannot be reached at the beginning.
-        Misconfigured: when the credential is refused.
-    """
-    following: int | None = 1 if from_start else None
-    away = False
-    while True:
-        try:
-            async with NoticeBus(login) as bus:
-                await bus.watch(subject)
-                if following is None:
-                    following = await bus.get_last_sequence() + 1
-                away = False
-                async for notice in _drain(bus, subject, following, follow=follow):
-                    yield notice
-                    following = notice.sequence + 1
-                return
-        except Unavailable as exc:
-            if following is None or not follow:
-                raise
-            if not away:
-                on_away(exc.message)
-            away = True
-        await asyncio.sleep(AWAY_POLL_SECONDS)
-
-
-async def _drain(bus: NoticeBus, subject: str, first: int, *, follow: bool) -> AsyncGenerator[StoredNotice]:
-    clock = asyncio.get_running_loop().time
-    hurry_until = clock()
-    while True:
-        batch = await bus.read(subject, first=first)
-        for notice in batch:
-            first = notice.sequence + 1
-            yield notice
-        if batch:
-            continue
-        if not follow:
-            return
-        hurrying = clock() < hurry_until
-        if await bus.wait_for_news(STORING_POLL_SECONDS if hurrying else IDLE_POLL_SECONDS):
-            hurry_until = clock() + STORING_SECONDS

@@ -1,0 +1,64 @@
+"""The examination: all checks in order, each with what earlier ones found, on a hive in any state."""
+
+from __future__ import annotations
+
+import httpx2
+
+from services.hivectl.doctor.check import Check, error
+from services.hivectl.doctor.files import check_agent_files, check_hive_files, check_root
+from services.hivectl.doctor.hive_state import BrokerState, ask_broker, ask_nats
+from services.hivectl.doctor.machine import check_machine
+from services.hivectl.doctor.ports import ExpectedPort, check_ports
+from services.hivectl.doctor.surface import check_agent
+from services.hivectl.hive_file import HiveFile
+from services.hivectl.supervisor.instance import is_running
+from shared.layout import HiveLayout
+
+
+def examine(layout: HiveLayout) -> list[Check]:
+    """All checks of one hive."""
+    checks = [*check_machine(layout.root), *check_root(layout)]
+    if not layout.root.is_dir():
+        return checks
+    found, hive = check_hive_files(layout)
+    checks += found
+    if hive is None:
+        return checks
+    checks += check_agent_files(layout, hive)
+    up = is_running(layout)
+    broker = ask_broker(hive)
+    checks += broker.checks
+    ports = [ExpectedPort(_port(hive.broker.url), "the broker", answered=broker.answered, wanted=up)]
+    if hive.nats:
+        found, answered = ask_nats(hive.nats)
+        checks += found
+        if _is_local(hive.nats.url):
+            ports.append(ExpectedPort(_port(hive.nats.url), "NATS", answered=answered, wanted=up))
+    found, agent_ports = _check_agents(layout, hive, broker)
+    return [*checks, *found, *check_ports([*ports, *agent_ports])]
+
+
+def _check_agents(
+    layout: HiveLayout, hive: HiveFile, broker: BrokerState
+) -> tuple[list[Check], list[ExpectedPort]]:
+    checks: list[Check] = []
+    ports: list[ExpectedPort] = []
+    for agent in broker.agents:
+        if agent.name not in hive.agents:
+            mend = "`hivectl down`, then `hivectl up`, completes them"
+            checks.append(
+                error(f"agent.{agent.name}", "the broker knows it, and its files are missing", mend)
+            )
+            continue
+        found, expected = check_agent(agent, layout.agent(agent.name).mcp_config)
+        checks += found
+        ports += expected
+    return checks, ports
+
+
+def _port(url: str) -> int:
+    return httpx2.URL(url).port or 0
+
+
+def _is_local(url: str) -> bool:
+    return httpx2.URL(url).host in {"127.0.0.1", "localhost", "::1"}

@@ -1,0 +1,57 @@
+"""The machine: Python, disk, isolation."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+from services.hivectl.doctor.check import Check, error, passed, warning
+from shared.revision import revision
+
+MIN_PYTHON = (3, 11)
+WARN_PERCENT = 85
+ERROR_PERCENT = 95
+
+
+def check_machine(root: Path) -> list[Check]:
+    """Everything that needs no running hive."""
+    return [_check_python(), check_disk(root), _check_isolation()]
+
+
+def _check_python() -> Check:
+    detail = f"hyperhive {revision()} on {platform.python_implementation()} {platform.python_version()}"
+    if sys.version_info < MIN_PYTHON:
+        return error(
+            "python", detail, f"install Python {'.'.join(map(str, MIN_PYTHON))} or newer, then `make setup`"
+        )
+    return passed("python", detail)
+
+
+def check_disk(root: Path, *, warn_percent: int = WARN_PERCENT, error_percent: int = ERROR_PERCENT) -> Check:
+    """How full the file system of the hive is; reckoned as df(1) does, without the blocks kept for root."""
+    place = root
+    while not place.exists():
+        place = place.parent
+    stats = os.statvfs(place)
+    used = stats.f_blocks - stats.f_bfree
+    usable = used + stats.f_bavail
+    percent = 100 * used // usable if usable else 0
+    free_gib = stats.f_bavail * stats.f_frsize / 2**30
+    detail = f"{percent} % full, {free_gib:.1f} GiB free at {place}"
+    mend = "free some space, or move the hive to another disk with --root"
+    if percent >= error_percent:
+        return error("disk", detail, mend)
+    if percent >= warn_percent:
+        return warning("disk", detail, mend)
+    return passed("disk", detail)
+
+
+def _check_isolation() -> Check:
+    return warning(
+        "isolation",
+        "not isolated: agents run under the hive's own account and can reach whatever it can, "
+        "also each other's files",
+        "run the hive under an account of its own, and give it nothing that its agents may not have",
+    )

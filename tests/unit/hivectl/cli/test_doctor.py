@@ -1,0 +1,162 @@
+"""Checks that need no running hive."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.hivectl.doctor.check import Check, Severity
+from services.hivectl.doctor.examination import examine
+from services.hivectl.doctor.machine import check_disk
+from services.hivectl.doctor.ports import ExpectedPort, check_ports, find_listener
+from services.hivectl.hive_file import AgentPart, BrokerPart, HiveFile
+from services.hivectl.provision import ensure_hive_files
+from services.hivectl.provision.surfaces import write_mcp_config
+from shared.layout import HiveLayout, PortPlan
+from shared.runtime.files import make_private_dir, write_private
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port: int = held.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def layout(tmp_path: Path, free_port: int) -> HiveLayout:
+    """The files of a hive with one agent; nothing runs."""
+    layout = HiveLayout(tmp_path / "h")
+    ensure_hive_files(layout)
+    paths = layout.agent("iris")
+    for directory in (paths.home, paths.state_dir, paths.claude_dir, paths.daemons_dir, paths.run):
+        make_private_dir(directory)
+    write_private(paths.token_file, b"s3cret\n")
+    write_mcp_config(paths, PortPlan(free_port), 0, "s3cret")
+    part = AgentPart(
+        mcp_config=paths.mcp_config,
+        state_dir=paths.state_dir,
+        token_file=paths.token_file,
+        agent_socket=paths.agent_socket,
+        core_socket=paths.core_socket,
+    )
+    broker = BrokerPart(url=f"http://127.0.0.1:{free_port}", operator_token_file=layout.operator_token_file)
+    write_private(layout.hive_json, HiveFile(broker=broker, agents={"iris": part}).model_dump_json().encode())
+    return layout
+
+
+def _problems(layout: HiveLayout) -> dict[str, Check]:
+    return {check.name: check for check in examine(layout) if check.severity is Severity.ERROR}
+
+
+def test_hive_that_is_down_and_in_order_lacks_only_its_broker(layout: HiveLayout) -> None:
+    problems = _problems(layout)
+    assert list(problems) == ["broker"]
+    assert "hivectl up" in problems["broker"].mend
+
+
+def test_missing_root_is_said_and_nothing_else_is_tried(tmp_path: Path) -> None:
+    assert list(_problems(HiveLayout(tmp_path / "absent"))) == ["files.root"]
+
+
+def test_missing_hive_json_is_said(layout: HiveLayout) -> None:
+    layout.hive_json.unlink()
+    assert "hive.json is missing" in _problems(layout)["files.hive"].detail
+
+
+@pytest.mark.parametrize(
+    ("part", "mode", "mend"),
+    [
+        ("hive.json", 0o644, "chmod 600"),
+        ("operator/token", 0o640, "chmod 600"),
+        ("operator", 0o755, "chmod 700"),
+        ("db", 0o711, "chmod 700"),
+    ],
+)
+def test_mode_that_lets_others_in_is_found(layout: HiveLayout, part: str, mode: int, mend: str) -> None:
+    (layout.root / part).chmod(mode)
+    found = _problems(layout)["files.hive"]
+    assert str(layout.root / part) in found.detail
+    assert found.mend == f"{mend} {layout.root / part}"
+
+
+def test_open_root_is_found(layout: HiveLayout) -> None:
+    layout.root.chmod(0o755)
+    assert "0755" in _problems(layout)["files.root"].detail
+
+
+def test_agents_files_are_looked_at(layout: HiveLayout) -> None:
+    paths = layout.agent("iris")
+    paths.token_file.chmod(0o604)
+    assert "0604" in _problems(layout)["files.agent.iris"].detail
+    paths.token_file.unlink()
+    assert "is missing" in _problems(layout)["files.agent.iris"].detail
+
+
+def test_symbolic_link_in_place_of_a_token_is_found(layout: HiveLayout, tmp_path: Path) -> None:
+    token = layout.agent("iris").token_file
+    token.rename(tmp_path / "elsewhere")
+    token.symlink_to(tmp_path / "elsewhere")
+    assert "symbolic link" in _problems(layout)["files.agent.iris"].detail
+
+
+def test_tokens_that_differ_are_found_and_not_shown(layout: HiveLayout) -> None:
+    write_private(layout.agent("iris").token_file, b"another\n")
+    found = _problems(layout)["files.agent.iris"]
+    assert found.mend == "hivectl token rotate iris"
+    text = json.dumps([check.as_json() for check in examine(layout)])
+    assert "s3cret" not in text
+    assert "another" not in text
+
+
+def test_interrupted_agent_add_is_a_warning(layout: HiveLayout) -> None:
+    make_private_dir(layout.root / "agents" / "fred")
+    found = {check.name: check for check in examine(layout)}["files.agent.fred"]
+    assert found.severity is Severity.WARNING
+    assert "agent add fred" in found.mend
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        yield held
+
+
+def test_process_on_a_port_is_named(listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    found = find_listener(port)
+    assert found is not None
+    assert found.pid == os.getpid()
+    assert "python" in found.command or "pytest" in found.command
+    (check,) = check_ports([ExpectedPort(port, "the broker", answered=False, wanted=False)])
+    assert check.severity is Severity.ERROR
+    assert str(os.getpid()) in check.detail
+
+
+def test_free_port_is_fine_while_down_and_an_error_while_up(free_port: int) -> None:
+    assert find_listener(free_port) is None
+    down, up = check_ports(
+        [
+            ExpectedPort(free_port, "NATS", answered=False, wanted=False),
+            ExpectedPort(free_port, "NATS", answered=False, wanted=True),
+        ]
+    )
+    assert down.ok
+    assert up.severity is Severity.ERROR
+
+
+def test_full_disk_is_a_warning_and_then_an_error(tmp_path: Path) -> None:
+    assert check_disk(tmp_path, warn_percent=101, error_percent=101).ok
+    assert check_disk(tmp_path, warn_percent=0, error_percent=101).severity is Severity.WARNING
+    assert check_disk(tmp_path / "not" / "there", warn_percent=0, error_percent=0).severity is Severity.ERROR
+
+
+def test_missing_isolation_is_said_and_is_no_error(layout: HiveLayout) -> None:
+    found = {check.name: check for check in examine(layout)}["isolation"]
+    assert found.severity is Severity.WARNING
+    assert "not isolated" in found.detail
