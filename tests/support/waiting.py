@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import httpx2
+
 T = TypeVar("T")
 _PAUSE_SECONDS = 0.05
 
@@ -13,7 +15,7 @@ _PAUSE_SECONDS = 0.05
 def eventually(probe: Callable[[], T | None], *, within: float = 10, what: str = "") -> T:
     """Ask `probe` until it answers something true, at most `within` seconds.
 
-    An AssertionError or OSError inside `probe` counts as not yet.
+    A failed assertion or connection inside `probe` counts as not yet.
 
     Raises:
         TimeoutError: naming what was waited for, and the last answer or error.
@@ -26,7 +28,7 @@ def eventually(probe: Callable[[], T | None], *, within: float = 10, what: str =
             if value:
                 return value
             last = value
-        except (AssertionError, OSError) as exc:
+        except (AssertionError, OSError, httpx2.TransportError) as exc:
             last = exc
         if time.monotonic() >= deadline:
             raise TimeoutError(f"not within {within} s: {what or probe}; last: {last!r}")

@@ -1,0 +1,198 @@
+"""Broker and surfaces as bare processes, started by the test itself, without `hivectl` and without NATS.
+
+The test is their parent and holds their listening sockets, as a supervisor would: it can kill exactly one of
+them, and start it again on the same port.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from shared.layout import HiveLayout
+from tests.support.access import AgentAccess, OperatorAccess, request
+from tests.support.waiting import eventually
+
+BIN = Path(sys.executable).parent
+START_SECONDS = 30.0
+STOP_SECONDS = 15.0
+
+
+class Unit:
+    """One process on a socket that outlives it."""
+
+    def __init__(self, script: str, env: Mapping[str, str], listener: socket.socket, log: Path) -> None:
+        self.script = script
+        self.env = dict(env)
+        self.listener = listener
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self, **env: str) -> None:
+        """Start and wait until it answers; `env` adds to the unit's own from now on."""
+        self.env |= env
+        base = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
+        descriptor = self.listener.fileno()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [BIN / self.script],
+                env={**base, **self.env, "HIVE_LISTEN_FD": str(descriptor)},
+                pass_fds=[descriptor],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.log.parent,
+            )
+        eventually(self._answers, within=START_SECONDS, what=f"{self.script} answers; {self.log}")
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self.end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; answers the exit code."""
+        return self.end(signal.SIGTERM)
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal and wait for the process's end."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+
+    def restart(self) -> None:
+        """Kill and start again."""
+        self.kill()
+        self.start()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop the process in its tracks (SIGSTOP) for the length of the block."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        code = self.process.poll()
+        if code is not None:
+            tail = self.log.read_text(errors="replace")[-3000:]
+            raise RuntimeError(f"{self.script} ended with {code}: {tail}")
+        return request("GET", f"{self.url}/healthz", timeout=1).status_code == 200
+
+
+class Units:
+    """A hive of bare processes: one broker, and a hyperhive surface for each agent."""
+
+    def __init__(self, root: Path, broker_env: Mapping[str, str]) -> None:
+        self.layout = HiveLayout(root)
+        self.agents: dict[str, AgentAccess] = {}
+        self.surfaces: dict[str, Unit] = {}
+        self.layout.logs_dir.mkdir(parents=True)
+        _write(self.layout.operator_token_file, secrets.token_urlsafe(32))
+        env = {"HIVE_ROOT": str(root), **broker_env}
+        self.broker = self._unit("hive-broker", "broker", env, "HIVE_BROKER_PORT")
+        self.operator = OperatorAccess(self.broker.url, self.layout.operator_token_file)
+
+    def add(self, name: str, *, parent: str | None = None, **env: str) -> AgentAccess:
+        """Create an agent at the broker and start its surface; `env` adds to the surface's."""
+        files = self.layout.agent(name)
+        token = secrets.token_urlsafe(32)
+        _write(files.token_file, token)
+        files.state_dir.mkdir(mode=0o700, exist_ok=True)
+        body = {"name": name, "token_sha256": hashlib.sha256(token.encode()).hexdigest(), "parent": parent}
+        self.operator.json("POST", "/agents", body)
+        surface = self._unit(
+            "hive-mcp-http",
+            name,
+            {
+                "HIVE_URL": self.broker.url,
+                "HIVE_LABEL": name,
+                "HIVE_TOKEN_FILE": str(files.token_file),
+                "HIVE_STATE_DIR": str(files.state_dir),
+                **env,
+            },
+            "HIVE_MCP_PORT",
+        )
+        entry = {
+            "type": "http",
+            "url": f"{surface.url}/mcp",
+            "headers": {"Authorization": f"Bearer {token}"},
+            "alwaysLoad": True,
+            "timeout": 45_000,
+        }
+        _write(files.mcp_config, json.dumps({"mcpServers": {"hyperhive": entry}}))
+        surface.start()
+        self.surfaces[name] = surface
+        agent = AgentAccess(name, self.broker.url, files.token_file, files.mcp_config, files.state_dir)
+        self.agents[name] = agent
+        return agent
+
+    def permit(self, name: str, /, **change: object) -> None:
+        """Change an agent's permissions as the operator: `add_groups`, `remove_capabilities`, …"""
+        self.operator.json("PATCH", f"/agents/{name}/permissions", change)
+
+    def close(self) -> None:
+        """End every process that still runs, and close the sockets."""
+        for unit in (*self.surfaces.values(), self.broker):
+            if unit.process is not None and unit.process.poll() is None:
+                unit.process.kill()
+                unit.process.wait()
+            unit.listener.close()
+
+    def tails(self, size: int = 4000) -> str:
+        """The ends of all logs, for a failed test."""
+        logs = sorted(self.layout.logs_dir.glob("*.log"))
+        return "\n".join(f"== {log.name}\n{log.read_text(errors='replace')[-size:]}" for log in logs)
+
+    def _unit(self, script: str, name: str, env: dict[str, str], port_setting: str) -> Unit:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        port = {port_setting: str(listener.getsockname()[1])}
+        return Unit(script, {**env, **port}, listener, self.layout.logs_dir / f"{name}.log")
+
+
+@contextmanager
+def running_units(*agents: str, **broker_env: str) -> Iterator[Units]:
+    """A hive of bare processes in a short temporary directory, with these agents, the first as root."""
+    root = Path(tempfile.mkdtemp(prefix="hh-"))
+    units = Units(root, broker_env)
+    try:
+        units.broker.start()
+        for name in agents:
+            units.add(name, parent=None if name == agents[0] else agents[0])
+        yield units
+    finally:
+        units.close()
+        shutil.rmtree(root)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
