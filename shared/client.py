@@ -7,13 +7,15 @@ says whether anything can have happened. Nothing here needs a restart to recover
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from shared.runtime.calls import Call
 from shared.runtime.credential import TokenFile
-from shared.runtime.link import Call, Link
+from shared.runtime.link import Link
 from shared.runtime.log import get_logger
 from shared.wire.agents import AgentMeta, AgentSelf
 from shared.wire.control import ControlEvent, Hello, Report, Unit
@@ -67,9 +69,7 @@ class BrokerClient:
         self.unit = unit
         self.boot = boot
         self._silence_seconds = silence_seconds
-        self._link = Link(
-            url, token_file, agent_header=f"hyperhive-{unit}", deadline_seconds=deadline_seconds
-        )
+        self._link = Link(url, token_file, program=f"hyperhive-{unit}", deadline_seconds=deadline_seconds)
 
     async def __aenter__(self) -> Self:
         return self
@@ -149,9 +149,17 @@ class BrokerClient:
             Unauthenticated: when the credential is not valid.
         """
         call = Call("POST", "/v1/agent/control", hello)
-        async for line in self._link.stream_lines(call, silence_seconds=self._silence_seconds):
-            try:
-                yield _EVENT.validate_json(line)
-            except ValidationError:
-                # A newer broker may say what this daemon does not know; only the size is logged.
-                log.warning("control_event_ignored", size=len(line))
+        async with aclosing(self._link.stream_lines(call, silence_seconds=self._silence_seconds)) as lines:
+            async for line in lines:
+                event = _parse_event(line)
+                if event is not None:
+                    yield event
+
+
+def _parse_event(line: bytes) -> ControlEvent | None:
+    """An event, or None for what this version does not know: a newer broker may say more."""
+    try:
+        return _EVENT.validate_json(line)
+    except ValidationError:
+        log.warning("control_event_ignored", size=len(line))
+        return None

@@ -16,6 +16,7 @@ from shared.errors import Misconfigured
 from shared.runtime.log import get_logger
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{20,128}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_FILE_BYTES = 4096
 # What identifies one version of a file: device, inode, size, both times.
 _Version = tuple[int, int, int, int, int]
@@ -83,10 +84,10 @@ class TokenFile:
             # The reason is all there is to know; a traceback a request would only fill the log.
             log.error("token_file_unusable", reason=exc.message)  # noqa: TRY400
             return False
-        retiring, expires_at = self._find_retiring() or ("", 0.0)
+        retiring, expires_at = self._find_retiring() or ("-", 0.0)
         # Both are always compared, so that the time taken does not tell which one matched.
         is_current = hmac.compare_digest(given, current)
-        is_retiring = hmac.compare_digest(given, retiring.ljust(64)[:64])
+        is_retiring = hmac.compare_digest(given, retiring.ljust(len(given)))
         return is_current or (is_retiring and time.time() < expires_at)
 
     def _read(self) -> str:
@@ -107,18 +108,31 @@ class TokenFile:
         return token
 
     def _find_retiring(self) -> tuple[str, float] | None:
+        """Hash and end of the previous token, or None; a file that is not right is as good as none."""
         try:
             version = _version(self._retiring_path)
-            if version != self._retiring_version:
-                record = json.loads(_read_small(self._retiring_path)[0])
-                self._retiring = (str(record["sha256"]).encode("ascii").decode(), float(record["expires_at"]))
-                self._retiring_version = version
-        except FileNotFoundError:
-            self._retiring = self._retiring_version = None
-        except (OSError, ValueError, KeyError, TypeError) as exc:
-            self._retiring = self._retiring_version = None
-            log.warning("retiring_token_ignored", path=str(self._retiring_path), reason=type(exc).__name__)
+        except OSError:
+            version = None
+        if version != self._retiring_version:
+            # Noted before reading, so that a bad file is complained of once and not at every request.
+            self._retiring_version, self._retiring = version, None
+            if version is not None:
+                self._retiring = _read_retiring(self._retiring_path)
         return self._retiring
+
+
+def _read_retiring(path: Path) -> tuple[str, float] | None:
+    try:
+        content, mode = _read_small(path)
+        record = json.loads(content)
+        sha256, expires_at = str(record["sha256"]), float(record["expires_at"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, Misconfigured) as exc:
+        log.warning("retiring_token_ignored", path=str(path), reason=type(exc).__name__)
+        return None
+    if mode & 0o022 or not _SHA256.fullmatch(sha256):
+        log.warning("retiring_token_ignored", path=str(path), reason="writable by others, or no hash")
+        return None
+    return sha256, expires_at
 
 
 def _version(path: Path) -> _Version:

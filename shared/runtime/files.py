@@ -7,6 +7,7 @@ which an agent may write cannot lead a daemon elsewhere.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -23,9 +24,14 @@ def _explain(verb: str, path: Path) -> Iterator[None]:
     """Turn an `OSError` into an error that names the path and the reason."""
     try:
         yield
-    except (FileNotFoundError, NotADirectoryError) as exc:
-        raise Misconfigured(f"cannot {verb} {path}: {exc.strerror} ({exc.filename or path})") from exc
     except OSError as exc:
+        links = [str(p) for p in (path, path.parent) if p.is_symlink()]
+        if links and exc.errno in (errno.ENOTDIR, errno.ELOOP):
+            raise Misconfigured(
+                f"cannot {verb} {path}: {links[0]} is a symbolic link, which is not followed; give its target"
+            ) from exc
+        if isinstance(exc, (FileNotFoundError, NotADirectoryError)):
+            raise Misconfigured(f"cannot {verb} {path}: {exc.strerror}") from exc
         raise HiveError(f"cannot {verb} {path}: {exc.strerror}", code="storage_failed") from exc
 
 

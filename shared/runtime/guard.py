@@ -106,35 +106,40 @@ class _Head:
 
 
 class _Body:
-    """A request's body, read up to the limit before the app starts, then played back to it."""
+    """A request's body, read up to the limit before the app starts, then given to it in one piece."""
 
     def __init__(self, receive: Receive, limit: int) -> None:
         self._receive = receive
         self._limit = limit
-        self._messages: list[Message] = []
+        self._content = bytearray()
+        self._whole: Message | None = None
 
     async def fill(self) -> ErrorAnswer | None:
         """Read it all; the answer when it is too large or too slow."""
-        size = 0
         with anyio.move_on_after(BODY_SECONDS):
             while True:
                 message = await self._receive()
-                self._messages.append(message)
-                size += len(message.get("body", b""))
-                if size > self._limit:
+                if message["type"] != "http.request":
+                    # The caller left; the app hears so when it asks for the body.
+                    self._whole = message
+                    return None
+                self._content += message.get("body", b"")
+                if len(self._content) > self._limit:
                     return _too_large(self._limit)
-                if message["type"] != "http.request" or not message.get("more_body", False):
-                    self._messages.reverse()
+                if not message.get("more_body", False):
+                    self._whole = {**message, "body": bytes(self._content)}
                     return None
         return ErrorAnswer(
-            408, "timeout", f"the body did not arrive within {BODY_SECONDS:.0f} s", headers=_CLOSE
+            408,
+            "timeout",
+            f"the body did not arrive within {BODY_SECONDS:.0f} s",
+            headers={"Connection": "close"},
         )
 
     async def replay(self) -> Message:
-        return self._messages.pop() if self._messages else await self._receive()
-
-
-_CLOSE = {"Connection": "close"}
+        """Stand in for `receive`: the whole body once, then what really comes."""
+        whole, self._whole = self._whole, None
+        return whole or await self._receive()
 
 
 def check_host(request: _Head) -> ErrorAnswer | None:
@@ -168,5 +173,5 @@ def check_content_type(request: _Head) -> ErrorAnswer | None:
 
 
 def _too_large(limit: int) -> ErrorAnswer:
-    # The rest of the body is not read, so the connection cannot be used again.
-    return ErrorAnswer(413, "limit_exceeded", f"the body is over the limit of {limit} bytes", headers=_CLOSE)
+    # The connection stays open: uvicorn drops the rest, while a reset could overtake this answer.
+    return ErrorAnswer(413, "limit_exceeded", f"the body is over the limit of {limit} bytes")

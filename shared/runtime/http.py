@@ -48,7 +48,14 @@ def create_http_app(
         max_body_bytes: limit of a request's body.
     """
     app = FastAPI(
-        title=unit, lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
+        title=unit,
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        # Spans could carry what callers send, and cost time in every request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     register_error_handlers(app)
 

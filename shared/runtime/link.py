@@ -1,87 +1,49 @@
-"""HTTP calls to the broker with deadlines, safe retries and honest errors; knows no route.
+"""HTTP to the broker with deadlines, safe retries and honest errors; knows no route.
 
-Below `BrokerClient`, above httpx2. Foreign exceptions end here.
+Below `BrokerClient`, above httpx2, whose exceptions end here.
 """
 
 from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import TypeVar
 
 import anyio
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from shared.errors import HiveError, OutcomeUnknown, Unauthenticated, Unavailable, error_from_wire
+from shared.errors import (
+    HiveError,
+    InvalidInput,
+    OutcomeUnknown,
+    Unauthenticated,
+    Unavailable,
+    error_from_wire,
+)
+from shared.runtime.calls import Attempts, Call, TryAgain
 from shared.runtime.credential import TokenFile
 from shared.runtime.ids import new_ulid
 from shared.runtime.log import get_logger, request_id
 
-# How long an old token may still be refused while a rotation writes the new one.
+# How long a token may be refused while a rotation is under way.
 ROTATION_SECONDS = 2.0
 _CONNECT_SECONDS = 3.0
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _MAX_LINE_BYTES = 1_048_576
+_TRANSIENT = frozenset({502, 503, 504})
 
 R = TypeVar("R", bound=BaseModel)
 log = get_logger()
 
 
-@dataclass(frozen=True)
-class Call:
-    """One request that is safe to repeat, by its nature or by its key.
-
-    `unsure` is set on changes: what to tell the caller when it may have taken effect unseen.
-    """
-
-    method: str
-    path: str
-    body: BaseModel | None = None
-    key: str | None = None
-    unsure: str | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
-
-
-class _Retry(Exception):
-    """This attempt failed in a way that another one may mend."""
-
-
-class _Attempts:
-    """Whether any request of one call may have been acted on without our knowing."""
-
-    def __init__(self) -> None:
-        self._left = False
-        self._lost = False
-
-    async def trace(self, event: str, _info: Mapping[str, Any]) -> None:
-        """Hear from httpcore: once a request's first byte leaves, the broker may act on it."""
-        if event.endswith("send_request_headers.started"):
-            self._left = True
-
-    def begin(self) -> None:
-        """Note that a request is made; one before it that got no answer stays lost."""
-        self._lost = self.unsure
-        self._left = False
-
-    def nothing_done(self) -> None:
-        """Note an answer which says that this request had no effect."""
-        self._left = False
-
-    @property
-    def unsure(self) -> bool:
-        return self._lost or self._left
-
-
 class Link:
     """A connection pool to one broker under one credential."""
 
-    def __init__(
-        self, url: str, token_file: TokenFile, *, agent_header: str, deadline_seconds: float
-    ) -> None:
+    def __init__(self, url: str, token_file: TokenFile, *, program: str, deadline_seconds: float) -> None:
         self.url = url.rstrip("/")
         self._token_file = token_file
         self._deadline_seconds = deadline_seconds
@@ -93,19 +55,16 @@ class Link:
             # Proxies and .netrc of the environment must not get to see tokens.
             trust_env=False,
             follow_redirects=False,
-            headers={"User-Agent": agent_header, "Accept": "application/json"},
+            headers={"User-Agent": program, "Accept": "application/json"},
             limits=httpx2.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30),
         )
 
     async def aclose(self) -> None:
+        """Close all connections; later calls are `Unavailable`."""
         await self._http.aclose()
 
     async def ask(self, call: Call, result: type[R]) -> R:
-        """Make a call and parse its answer.
-
-        Raises:
-            HiveError: see `BrokerClient`.
-        """
+        """Make a call and parse its answer."""
         response = await self._run(call)
         try:
             return result.model_validate_json(response.content)
@@ -116,95 +75,7 @@ class Link:
         """Make a call whose answer has no body."""
         await self._run(call)
 
-    async def _run(self, call: Call) -> httpx2.Response:
-        """Repeat until answered, or until the deadline."""
-        attempts = _Attempts()
-        pause = _FIRST_PAUSE_SECONDS
-        with anyio.move_on_after(self._deadline_seconds):
-            while True:
-                try:
-                    return await self._attempt(call, attempts)
-                except _Retry as exc:
-                    log.debug("broker_call_repeated", path=call.path, reason=str(exc))
-                # Jitter, so that all daemons of a hive do not knock in step when the broker is back.
-                await anyio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
-                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
-        if attempts.unsure and call.unsure:
-            details = {"idempotency_key": call.key} if call.key else {}
-            raise OutcomeUnknown(
-                f"the broker at {self.url} did not answer within {self._deadline_seconds:g} s; {call.unsure}",
-                details=details,
-            )
-        raise self._unreachable()
-
-    async def _attempt(self, call: Call, attempts: _Attempts) -> httpx2.Response:
-        """One request, and those that follow a 401 while the token may just be changing hands.
-
-        Raises:
-            _Retry: when the broker is away.
-            HiveError: what the broker answered.
-        """
-        response = await self._request(call, attempts)
-        if response.status_code == 401:
-            response = await self._retry_as_rotated(call, attempts, response)
-        if 200 <= response.status_code < 300:
-            return response
-        error = _find_error(response)
-        # 503 by the broker itself: it says that nothing was done. By anything else: it is being restarted.
-        if response.status_code in (502, 503, 504):
-            if response.status_code == 503 and error is not None:
-                attempts.nothing_done()
-            raise _Retry(f"status {response.status_code}")
-        raise error or self._not_understood(call, response)
-
-    async def _retry_as_rotated(
-        self, call: Call, attempts: _Attempts, response: httpx2.Response
-    ) -> httpx2.Response:
-        attempts.nothing_done()
-        with anyio.move_on_after(ROTATION_SECONDS):
-            while response.status_code == 401:
-                await anyio.sleep(0.1)
-                response = await self._request(call, attempts)
-                if response.status_code == 401:
-                    attempts.nothing_done()
-        if response.status_code == 401:
-            raise Unauthenticated(
-                f"the broker at {self.url} does not accept the token in {self._token_file.path}; if it was "
-                "rotated or the agent was destroyed, the operator must write a new one: "
-                "hivectl token rotate NAME"
-            )
-        return response
-
-    async def _request(self, call: Call, attempts: _Attempts) -> httpx2.Response:
-        request = self._build(call, httpx2.Timeout(self._deadline_seconds, connect=_CONNECT_SECONDS))
-        request.extensions["trace"] = attempts.trace
-        attempts.begin()
-        try:
-            return await self._http.send(request)
-        except httpx2.HTTPError as exc:
-            raise _Retry(type(exc).__name__) from exc
-
-    def _build(self, call: Call, timeout: httpx2.Timeout) -> httpx2.Request:
-        headers = {
-            "Authorization": f"Bearer {self._token_file.current()}",
-            "X-Request-Id": request_id.get() or new_ulid(),
-        }
-        content = None
-        if call.body is not None:
-            headers["Content-Type"] = "application/json"
-            content = call.body.model_dump_json(exclude_none=True).encode()
-        if call.key is not None:
-            headers["Idempotency-Key"] = call.key
-        return self._http.build_request(
-            call.method,
-            self.url + call.path,
-            params=dict(call.query) or None,
-            content=content,
-            headers=headers,
-            timeout=timeout,
-        )
-
-    async def stream_lines(self, call: Call, *, silence_seconds: float) -> AsyncIterator[bytes]:
+    async def stream_lines(self, call: Call, *, silence_seconds: float) -> AsyncGenerator[bytes, None]:
         """Open a stream of lines; one attempt, ends with the broker's stream.
 
         Raises:
@@ -218,14 +89,111 @@ class Link:
                 if response.status_code != 200:
                     await response.aread()
                     raise _find_error(response) or self._not_understood(call, response)
-                async for line in _split_lines(response.aiter_bytes()):
-                    yield line
+                async with aclosing(_split_lines(response.aiter_bytes())) as lines:
+                    async for line in lines:
+                        yield line
             finally:
                 await response.aclose()
         except httpx2.ReadTimeout as exc:
             raise Unavailable(f"the broker at {self.url} said nothing for {silence_seconds:g} s") from exc
         except httpx2.HTTPError as exc:
             raise self._unreachable() from exc
+
+    async def _run(self, call: Call) -> httpx2.Response:
+        """Repeat until answered, or until the deadline."""
+        attempts = Attempts()
+        pause = _FIRST_PAUSE_SECONDS
+        answer: HiveError | None = None
+        with anyio.move_on_after(self._deadline_seconds):
+            while True:
+                try:
+                    return await self._attempt(call, attempts)
+                except TryAgain as exc:
+                    answer = exc.answer
+                    log.debug("broker_call_repeated", path=call.path, reason=str(exc))
+                # Jitter, so that all daemons of a hive do not knock in step when the broker is back.
+                await anyio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+        if attempts.unsure and call.unsure:
+            raise OutcomeUnknown(
+                f"the broker at {self.url} did not answer within {self._deadline_seconds:g} s; {call.unsure}",
+                details={"idempotency_key": call.key} if call.key else {},
+            )
+        raise answer or self._unreachable()
+
+    async def _attempt(self, call: Call, attempts: Attempts) -> httpx2.Response:
+        """One request, and those that follow a 401 while the token may just be changing hands.
+
+        Raises:
+            TryAgain: when the broker is away.
+            HiveError: what the broker answered.
+        """
+        response = await self._request(call, attempts)
+        if response.status_code == 401:
+            response = await self._ask_again_as_rotated(call, attempts, response)
+        if response.is_success:
+            return response
+        error = _find_error(response)
+        if response.status_code in _TRANSIENT:
+            # The broker's own 503 says that nothing was done; a gateway's says nothing of the kind.
+            if isinstance(error, Unavailable):
+                attempts.nothing_done()
+            raise TryAgain(f"status {response.status_code}", error)
+        raise error or self._not_understood(call, response)
+
+    async def _ask_again_as_rotated(
+        self, call: Call, attempts: Attempts, response: httpx2.Response
+    ) -> httpx2.Response:
+        pause = _FIRST_PAUSE_SECONDS
+        attempts.nothing_done()
+        with anyio.move_on_after(ROTATION_SECONDS):
+            while response.status_code == 401:
+                await anyio.sleep(pause)
+                pause *= 2
+                response = await self._request(call, attempts)
+                if response.status_code == 401:
+                    attempts.nothing_done()
+        if response.status_code == 401:
+            raise Unauthenticated(
+                f"the broker at {self.url} does not accept the token in {self._token_file.path}; "
+                "the operator can write a new one (hivectl token rotate NAME), unless the agent was destroyed"
+            )
+        return response
+
+    async def _request(self, call: Call, attempts: Attempts) -> httpx2.Response:
+        request = self._build(call, httpx2.Timeout(self._deadline_seconds, connect=_CONNECT_SECONDS))
+        request.extensions["trace"] = attempts.trace
+        attempts.begin()
+        try:
+            return await self._http.send(request)
+        except httpx2.HTTPError as exc:
+            raise TryAgain(type(exc).__name__) from exc
+
+    def _build(self, call: Call, timeout: httpx2.Timeout) -> httpx2.Request:
+        """The request under the token as it is now."""
+        if self._http.is_closed:
+            raise Unavailable("this daemon is stopping; try again in a moment")
+        headers = {
+            "Authorization": f"Bearer {self._token_file.current()}",
+            "X-Request-Id": request_id.get() or new_ulid(),
+        }
+        content = None
+        if call.body is not None:
+            headers["Content-Type"] = "application/json"
+            content = call.body.model_dump_json(exclude_none=True).encode()
+        if call.key is not None:
+            headers["Idempotency-Key"] = call.key
+        try:
+            return self._http.build_request(
+                call.method,
+                self.url + call.path,
+                params=dict(call.query) or None,
+                content=content,
+                headers=headers,
+                timeout=timeout,
+            )
+        except UnicodeEncodeError as exc:
+            raise InvalidInput("contains half a surrogate pair; send valid Unicode") from exc
 
     def _unreachable(self) -> Unavailable:
         return Unavailable(
@@ -252,7 +220,7 @@ def _find_error(response: httpx2.Response) -> HiveError | None:
     return error_from_wire(response.status_code, body)
 
 
-async def _split_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _split_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     buffer = b""
     async for chunk in chunks:
         *lines, buffer = (buffer + chunk).split(b"\n")

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.errors import HiveError, Misconfigured
 from shared.runtime.log import get_logger
+from shared.runtime.protocol import LimitedProtocol
 from shared.runtime.settings import EXIT_MISCONFIGURED
 from shared.runtime.sockets import bind_listener, is_loopback, take_inherited_listener
 
@@ -68,7 +69,7 @@ def serve(
         config = uvicorn.Config(
             watched,
             loop="uvloop",
-            http="httptools",
+            http=LimitedProtocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -79,16 +80,17 @@ def serve(
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=grace_seconds,  # type: ignore[arg-type]  # goes to asyncio.wait_for
         )
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        try:
-            _Server(config, on_stop, grace_seconds).run([listener])
-        except SystemExit:
-            # uvicorn's status for a failed start is 3, which would keep a supervisor from trying again.
-            raise (watched.failure or HiveError("the app could not start")) from None
-        finally:
-            listener.close()
+        server = _Server(config, on_stop, grace_seconds)
+        watched.on_failure = server.stop
+        # A handler and not SIG_IGN, which programs started by this one would inherit.
+        signal.signal(signal.SIGHUP, lambda *_: None)
+        # uvicorn's status for a failed start is 3, which would keep a supervisor from trying again.
+        with contextlib.suppress(SystemExit), contextlib.closing(listener):
+            server.run([listener])
         if watched.failure is not None:
             raise watched.failure
+        if not server.started:
+            raise HiveError("the unit could not start; its log says why")
 
 
 @contextlib.contextmanager
@@ -117,11 +119,15 @@ def _open_listener(host: str, port: int, setting: str, *, behind_proxy: bool) ->
 
 
 class _LifespanWatch:
-    """Keeps the exception that ended the lifespan, and its traceback out of uvicorn's log."""
+    """Keeps why the lifespan failed, and ends the server with it.
+
+    uvicorn would go on serving when a background task of the lifespan's task group fails after the start.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self.failure: Exception | None = None
+        self.failure: HiveError | None = None
+        self.on_failure: Callable[[], None] = lambda: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -136,10 +142,19 @@ class _LifespanWatch:
         try:
             await self._app(scope, receive, send_quietly)
         except Exception as exc:
-            self.failure = exc
-            if not isinstance(exc, HiveError):
+            self.failure = _find_hive_error(exc)
+            if self.failure is None:
                 log.exception("lifespan_failed")
+                self.failure = HiveError("the unit failed; its log says why")
+            self.on_failure()
             raise
+
+
+def _find_hive_error(exc: BaseException) -> HiveError | None:
+    """The expected error that `exc` is, or that it holds alone, as task groups wrap what fails in them."""
+    while isinstance(exc, BaseExceptionGroup) and len(exc.exceptions) == 1:
+        exc = exc.exceptions[0]
+    return exc if isinstance(exc, HiveError) else None
 
 
 class _Server(uvicorn.Server):
@@ -151,6 +166,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._on_stop = on_stop
         self._limit_seconds = grace_seconds + _CLOSE_SECONDS
+        self._signalled = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -168,11 +184,16 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal. uvicorn's own version would end the process by the same signal after the stop."""
         del frame
-        if self.should_exit:
+        if self._signalled:
             os._exit(128 + sig)
-        self.should_exit = True
-        if self._loop is not None and self.started:
+        self._signalled = True
+        self.stop()
+
+    def stop(self) -> None:
+        """Begin the graceful stop, once."""
+        if not self.should_exit and self._loop is not None and self.started:
             self._loop.call_soon_threadsafe(self._begin_stop)
+        self.should_exit = True
 
     def _begin_stop(self) -> None:
         log.info("stop_started", requests=len(self.server_state.tasks))

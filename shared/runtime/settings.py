@@ -9,66 +9,53 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar, get_args
+from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.layout import default_root
-from shared.permissions import ToolGroup
-from shared.runtime.log import LogLevel
-from shared.runtime.url import check_broker_url
+from shared.runtime.fields import (
+    AbsolutePath,
+    FromEnv,
+    HiveAgentSocket,
+    HiveCoreSocket,
+    HiveLabel,
+    HiveLogLevel,
+    HiveRoot,
+    HiveStateDir,
+    HiveTokenFile,
+    HiveToolGroups,
+    HiveUrl,
+    Port,
+)
 from shared.wire.names import AgentName, find_near_names
 
-EXIT_MISCONFIGURED = 3
-
-_COMMON = SettingsConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
-
-
-@dataclass(frozen=True)
-class FromEnv:
-    """Marks a field that is read from exactly this variable, whatever the class's prefix."""
-
-    variable: str
-
-
-def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
-
-
-def _resolved(path: Path) -> Path:
-    # Files are never written through a symbolic link, so a linked root is followed once, here.
-    return path.expanduser().resolve()
-
-
-def _split_groups(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    names = [part.strip() for part in value.split(",") if part.strip()]
-    valid = [group.value for group in ToolGroup]
-    if unknown := sorted(set(names) - set(valid)):
-        raise ValueError(f"unknown group {', '.join(unknown)}; the groups are {', '.join(valid)}")
-    return frozenset(names)
-
-
-AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
-Port = Annotated[int, Field(ge=0, le=65_535)]
-
-# Shared fields for a unit's own `Settings`; without a default they are required there.
-HiveRoot = Annotated[Path, AfterValidator(_resolved), FromEnv("HIVE_ROOT")]
-HiveUrl = Annotated[str, AfterValidator(check_broker_url), FromEnv("HIVE_URL")]
-HiveLabel = Annotated[AgentName, FromEnv("HIVE_LABEL")]
-HiveTokenFile = Annotated[AbsolutePath, FromEnv("HIVE_TOKEN_FILE")]
-HiveStateDir = Annotated[AbsolutePath, FromEnv("HIVE_STATE_DIR")]
-HiveAgentSocket = Annotated[AbsolutePath | None, FromEnv("HIVE_AGENT_SOCKET")]
-HiveCoreSocket = Annotated[AbsolutePath | None, FromEnv("HIVE_CORE_SOCKET")]
-HiveToolGroups = Annotated[
-    frozenset[ToolGroup] | None, BeforeValidator(_split_groups), FromEnv("HIVE_TOOL_GROUPS")
+__all__ = [
+    "EXIT_MISCONFIGURED",
+    "AbsolutePath",
+    "FromEnv",
+    "HiveAgentSocket",
+    "HiveCoreSocket",
+    "HiveLabel",
+    "HiveLogLevel",
+    "HiveRoot",
+    "HiveStateDir",
+    "HiveTokenFile",
+    "HiveToolGroups",
+    "HiveUrl",
+    "Port",
+    "SharedSettings",
+    "UnitSettings",
+    "list_variables",
+    "load_settings",
+    "unit_config",
+    "variable_of",
 ]
-HiveLogLevel = Annotated[LogLevel, FromEnv("HIVE_LOG_LEVEL")]
+
+EXIT_MISCONFIGURED = 3
+_COMMON = SettingsConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
 
 
 class _EnvironmentSource(PydanticBaseSettingsSource):
@@ -76,7 +63,8 @@ class _EnvironmentSource(PydanticBaseSettingsSource):
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         value = os.environ.get(variable_of(self.settings_cls, field_name)) or None
-        return value, field.validation_alias if isinstance(field.validation_alias, str) else field_name, False
+        key = field.validation_alias if isinstance(field.validation_alias, str) else field_name
+        return value, key, False
 
     def __call__(self) -> dict[str, Any]:
         values = (self.get_field_value(field, name) for name, field in self.settings_cls.model_fields.items())
@@ -150,7 +138,7 @@ def list_variables(cls: type[BaseSettings]) -> list[tuple[str, FieldInfo]]:
 
 def load_settings(cls: type[S]) -> S:
     """Read settings from the environment, or end the process with status 3 and what to correct on stderr."""
-    if unknown := list(_unknown_variables(cls, os.environ)):
+    if unknown := list(_find_unknown(cls, os.environ)):
         _give_up(unknown)
     try:
         return cls()
@@ -158,43 +146,28 @@ def load_settings(cls: type[S]) -> S:
         _give_up([_explain(cls, error) for error in exc.errors(include_input=False, include_url=False)])
 
 
-def _unknown_variables(cls: type[BaseSettings], environ: Mapping[str, str]) -> Iterator[str]:
+def _find_unknown(cls: type[BaseSettings], environ: Mapping[str, str]) -> Iterator[str]:
     prefix = cls.model_config.get("env_prefix", "")
-    if not prefix:
-        return
     known = [variable for variable, _ in list_variables(cls)]
-    under_prefix = [name for name in known if name.startswith(prefix)]
+    # Compared without the prefix, which would make all names look alike.
+    tails = {name.removeprefix(prefix).lower(): name for name in known if name.startswith(prefix)}
     for name in sorted(environ):
-        if name.startswith(prefix) and name not in known:
-            tails = find_near_names(
-                name.removeprefix(prefix), (k.removeprefix(prefix).lower() for k in known)
-            )
-            near = [prefix + tail.upper() for tail in tails if prefix + tail.upper() in known]
-            hint = (
-                f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(under_prefix))}"
-            )
+        if prefix and name.startswith(prefix) and name not in known:
+            near = [tails[tail] for tail in find_near_names(name.removeprefix(prefix), tails)]
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known))}"
             yield f"{name}: unknown setting; {hint}"
 
 
 def _explain(cls: type[BaseSettings], error: Mapping[str, Any]) -> str:
     """One complaint: variable, field, what was expected. Never the value: it may be a secret."""
-    location = error["loc"]
     wanted = str(error["msg"]).removeprefix("Value error, ")
-    if not location:
-        return wanted
-    by_key = {f.validation_alias or name: name for name, f in cls.model_fields.items()}
-    name = by_key.get(location[0], str(location[0]))
-    if name not in cls.model_fields:
-        return f"{name}: {wanted}"
-    if error["type"] == "missing":
-        wanted = cls.model_fields[name].description or "required"
-        return f"{variable_of(cls, name)} (field {name}) is not set; expected: {wanted}"
-    return f"{variable_of(cls, name)} (field {name}): {wanted}"
-
-
-def is_secret(field: FieldInfo) -> bool:
-    """Whether a field holds a secret itself, so that no default or example of it is ever printed."""
-    return SecretStr in (field.annotation, *get_args(field.annotation))
+    key = error["loc"][0] if error["loc"] else None
+    for name, field in cls.model_fields.items():
+        if key in (name, field.validation_alias):
+            if error["type"] == "missing":
+                wanted = f"is not set; expected: {field.description or 'a value'}"
+            return f"{variable_of(cls, name)} (field {name}): {wanted}"
+    return wanted
 
 
 def _give_up(complaints: list[str]) -> NoReturn:

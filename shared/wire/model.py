@@ -1,7 +1,7 @@
 """The base of all wire models, and the field types they share.
 
 Requests refuse unknown fields and coerce nothing; results ignore unknown fields, so that a newer peer
-never breaks an older one.
+never breaks an older one. Neither puts what was sent into the text of an error: it may be a body.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 class WireRequest(BaseModel):
     """What a client sends: strict, frozen, no unknown fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
 class WireResult(BaseModel):
     """What a server answers: frozen, unknown fields are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
 
 def check_text(value: str) -> str:
