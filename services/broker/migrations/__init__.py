@@ -1,7 +1,7 @@
-"""Schema revisions, applied at start. `migrate` is the only way in."""
+"""Schema revisions: what alembic runs. `store.schema` applies them at start; nothing else does."""
 
 from __future__ import annotations
 
-from services.broker.migrations.runner import migrate
+from pathlib import Path
 
-__all__ = ["migrate"]
+LOCATION = Path(__file__).parent

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.engine import READERS, build_engine, parse_url
 from services.broker.store.failures import translate
+from services.broker.store.schema import upgrade_schema
 from services.broker.store.tx import Tx
 from services.broker.store.writer import Writer
 from shared.errors import Unavailable
@@ -51,16 +52,17 @@ class Store:
         return self._writer
 
     async def open(self) -> None:
-        """Connect. The schema must be there already.
+        """Bring the schema up to date, then connect.
 
         Raises:
-            Unavailable: when the database does not answer.
+            Misconfigured: when a later version wrote the database, or it is none.
+            Unavailable: when it does not answer.
         """
+        await asyncio.to_thread(upgrade_schema, self._url)
         writing = build_engine(self._url)
         self._reading = build_engine(self._url, read_only=True)
         self._engines = [writing, self._reading]
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
-        await self._in_reader(functools.partial(_probe, writing))
         self._writer = Writer(writing)
         self._writer.start()
 
@@ -101,13 +103,5 @@ def _read(engine: Engine, run: Callable[[Tx], T]) -> T:
     try:
         with engine.connect() as connection:
             return run(Tx(connection))
-    except SQLAlchemyError as exc:
-        raise translate(exc) from exc
-
-
-def _probe(engine: Engine) -> None:
-    try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql("SELECT 1")
     except SQLAlchemyError as exc:
         raise translate(exc) from exc

@@ -6,7 +6,7 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 
-from shared.errors import Conflict, HiveError, OutcomeUnknown, Unavailable
+from shared.errors import Conflict, HiveError, Misconfigured, OutcomeUnknown, Unavailable
 
 # Primary result codes (source: sqlite.org/rescode.html); the extended ones have them in their low byte.
 _SQLITE_TEXTS: dict[int, str] = {
@@ -16,6 +16,8 @@ _SQLITE_TEXTS: dict[int, str] = {
     sqlite3.SQLITE_READONLY: "the database is read-only; nothing was stored. Check the file's owner and mode",
     sqlite3.SQLITE_CANTOPEN: "the database cannot be opened. Check that its directory exists and who owns it",
     sqlite3.SQLITE_IOERR: "reading or writing the database failed; nothing was stored. Check the disk",
+}
+_SQLITE_HOPELESS: dict[int, str] = {
     sqlite3.SQLITE_CORRUPT: "the database file is damaged. Restore a backup",
     sqlite3.SQLITE_NOTADB: "the database file is no SQLite database. Check HIVE_BROKER_DATABASE_URL",
 }
@@ -36,9 +38,11 @@ def translate(error: SQLAlchemyError, *, committing: bool = False) -> HiveError:
         return Conflict("a change at the same moment got in the way; look and try again")
     origin = getattr(error, "orig", None)
     if isinstance(origin, sqlite3.Error):
-        text = _SQLITE_TEXTS.get(getattr(origin, "sqlite_errorcode", 0) & 0xFF)
-        if text is not None:
-            return Unavailable(text)
+        number = getattr(origin, "sqlite_errorcode", 0) & 0xFF
+        if number in _SQLITE_HOPELESS:
+            return Misconfigured(_SQLITE_HOPELESS[number])
+        if number in _SQLITE_TEXTS:
+            return Unavailable(_SQLITE_TEXTS[number])
     if isinstance(error, OperationalError):
         return Unavailable("the database does not answer; nothing was stored. Try again")
     return HiveError("the database refused a statement", code="database_error")

@@ -52,10 +52,8 @@ class TokenRows:
             .values(expires_at=at)
         )
 
-    def delete_expired(self, agent_id: int, *, now: int) -> None:
-        self._connection.execute(
-            delete(agent_tokens).where(agent_tokens.c.agent_id == agent_id, agent_tokens.c.expires_at <= now)
-        )
+    def delete_expired(self, *, now: int) -> None:
+        self._connection.execute(delete(agent_tokens).where(agent_tokens.c.expires_at <= now))
 
     def delete_retiring(self, agent_id: int) -> int:
         """End all but the current token at once; returns how many there were."""

@@ -1,0 +1,37 @@
+"""Starts of an agent's hyperhive daemon: a later one takes over, and what the earlier held comes back."""
+
+from __future__ import annotations
+
+from services.broker.store import Tx
+from services.broker.store.agents import AgentRow
+from shared.errors import Conflict
+
+
+def check_boot(agent: AgentRow, boot: str) -> None:
+    """Refuse a daemon that a later start has replaced; ULIDs sort by time.
+
+    Raises:
+        Conflict: saying so.
+    """
+    if agent.boot is not None and boot < agent.boot:
+        raise Conflict(
+            f"a later start of {agent.name}'s daemon has taken over; this one must not go on",
+            code="boot_superseded",
+        )
+
+
+def adopt_boot(tx: Tx, agent: AgentRow, boot: str) -> bool:
+    """Take note of a daemon's start; on a new one all delivered rows return to pending.
+
+    Returns:
+        Whether it was new.
+
+    Raises:
+        Conflict: when a later start has taken over.
+    """
+    check_boot(agent, boot)
+    if boot == agent.boot:
+        return False
+    tx.inbox.release(agent.id)
+    tx.agents.set_boot(agent.id, boot)
+    return True

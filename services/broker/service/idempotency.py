@@ -1,0 +1,51 @@
+"""Repeats under one key get the first answer; the same key with another request is a conflict."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from services.broker.store import Tx
+from services.broker.store.idempotency import GivenAnswer
+from shared.errors import Conflict
+from shared.wire.model import WireRequest
+
+KEPT_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request that may be a repeat: who asks, under which key, and what exactly."""
+
+    scope: str
+    key: str | None
+    request_sha256: str
+
+    @classmethod
+    def of(cls, scope: str, key: str | None, operation: str, request: WireRequest) -> Attempt:
+        text = f"{operation}\n{request.model_dump_json()}"
+        return cls(scope, key, hashlib.sha256(text.encode()).hexdigest())
+
+
+def find_answer(tx: Tx, attempt: Attempt) -> str | None:
+    """What was answered the first time, as JSON; None when this is the first time, or has no key.
+
+    Raises:
+        Conflict: when the key was used for another request.
+    """
+    given = tx.idempotency.find(attempt.scope, attempt.key) if attempt.key else None
+    if given is None:
+        return None
+    if given.request_sha256 != attempt.request_sha256:
+        raise Conflict(
+            "this Idempotency-Key was used for another request within the last 24 hours; take a new one",
+            code="key_reused",
+        )
+    return given.response_json
+
+
+def keep_answer(tx: Tx, attempt: Attempt, response_json: str, *, now: int) -> None:
+    """Keep an answer, in the transaction of what it answers."""
+    if attempt.key:
+        answer = GivenAnswer(attempt.request_sha256, response_json)
+        tx.idempotency.insert(attempt.scope, attempt.key, answer, now=now)

@@ -1,0 +1,174 @@
+"""Receiving: handing out, acking, returning to pending; and the operator's views, which change nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from services.broker.service.boots import adopt_boot
+from services.broker.service.callers import AgentCaller, get_self
+from services.broker.service.clock import Clock
+from services.broker.service.idempotency import Attempt, find_answer, keep_answer
+from services.broker.service.naming import unknown_agent
+from services.broker.service.rights import require_tool
+from services.broker.store import Store, Tx
+from services.broker.store.agents import AgentRow
+from services.broker.store.inbox import Acked
+from shared.errors import InvalidInput
+from shared.wire.messages import (
+    AckRequest,
+    AckResult,
+    InboxQuery,
+    MarkReadRequest,
+    Message,
+    MessagePage,
+    MessageState,
+    RecvRequest,
+    RecvResult,
+    ReleaseRequest,
+    ReleaseResult,
+)
+
+# What a row costs in an answer beside its body: marker, sender, age, fence.
+ROW_BYTES = 400
+MAX_ACKED_IDS = 1_000
+
+
+class InboxService:
+    """Mailboxes of agents and of the operator."""
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def recv(self, caller: AgentCaller, request: RecvRequest, *, key: str | None) -> RecvResult:
+        """Hand out the next rows; a repeat under the same key gets the same ones, but for acked ones.
+
+        Raises:
+            Forbidden: without the group.
+            Conflict: from a daemon that a later start has replaced, or for a key used otherwise.
+        """
+        attempt = Attempt.of(caller.scope, key, "recv", request)
+        now = self._clock()
+
+        def work(tx: Tx) -> RecvResult:
+            me = get_self(tx, caller, lock=True)
+            require_tool(me, "recv")
+            if request.boot is not None:
+                adopt_boot(tx, me, request.boot)
+            if (given := find_answer(tx, attempt)) is not None:
+                rows = tx.inbox.list_open_among(me.id, json.loads(given))
+            else:
+                rows = _hand_out(tx, me, request, now=now)
+                keep_answer(tx, attempt, json.dumps([row.id for row in rows]), now=now)
+            return RecvResult(messages=rows, pending=tx.inbox.count_pending(me.id))
+
+        return await self._store.write(work)
+
+    async def ack(self, caller: AgentCaller, request: AckRequest) -> AckResult:
+        """Ack own rows up to an id, but for those that an urgent row overtook unseen.
+
+        Raises:
+            Forbidden: without the group.
+        """
+        now = self._clock()
+
+        def work(tx: Tx) -> AckResult:
+            me = get_self(tx, caller, lock=True)
+            require_tool(me, "ack_until")
+            done = tx.inbox.ack_until(me.id, request.up_to, at=now, urgent_handed_id=me.urgent_handed_id)
+            return _ack_result(done)
+
+        return await self._store.write(work)
+
+    async def release(self, caller: AgentCaller, request: ReleaseRequest) -> ReleaseResult:
+        """Return own delivered rows to pending; in no tool group, for it only makes things be seen again."""
+
+        def work(tx: Tx) -> ReleaseResult:
+            me = get_self(tx, caller, lock=True)
+            return ReleaseResult(released=tx.inbox.release(me.id, ids=request.ids, turn=request.turn))
+
+        return await self._store.write(work)
+
+    async def get_page(self, query: InboxQuery, *, agent: str | None = None) -> MessagePage:
+        """A page of an agent's inbox, or of the operator's.
+
+        Raises:
+            NotFound: when no agent has the name.
+        """
+
+        def work(tx: Tx) -> MessagePage:
+            owner = None
+            if agent is not None:
+                found = tx.agents.find_by_name(agent)
+                if found is None:
+                    raise unknown_agent(agent, tx.agents.list_names())
+                owner = found.id
+            rows = tx.inbox.list_page(
+                owner, include_acked=query.include_acked, limit=query.limit + 1, before=query.before
+            )
+            more = len(rows) > query.limit
+            return MessagePage(
+                messages=rows[1:] if more else rows, pending=tx.inbox.count_pending(owner), more=more
+            )
+
+        return await self._store.read(work)
+
+    async def mark_read(self, request: MarkReadRequest) -> AckResult:
+        """Ack the operator's own rows.
+
+        Raises:
+            InvalidInput: unless exactly one of ids and up_to is given.
+        """
+        if (request.ids is None) == (request.up_to is None):
+            raise InvalidInput("give exactly one of ids and up_to")
+        now = self._clock()
+
+        def work(tx: Tx) -> AckResult:
+            if request.up_to is not None:
+                return _ack_result(tx.inbox.ack_until(None, request.up_to, at=now))
+            return _ack_result(Acked(tx.inbox.ack_ids(None, request.ids or [], at=now), [], 0))
+
+        return await self._store.write(work)
+
+
+def _hand_out(tx: Tx, me: AgentRow, request: RecvRequest, *, now: int) -> list[Message]:
+    rows = _fitting(tx.inbox.list_next(me.id, limit=request.max), request.max_bytes)
+    if not rows:
+        return []
+    tx.inbox.mark_delivered([row.id for row in rows], at=now, turn=request.turn)
+    tx.handed.record(me.id, {row.hops for row in rows}, at=now, turn=request.turn)
+    newest_urgent = max((row.id for row in rows if row.urgent), default=0)
+    if newest_urgent > me.urgent_handed_id:
+        tx.agents.set_urgent_handed(me.id, newest_urgent)
+    return [
+        row.model_copy(
+            update={
+                "state": MessageState.DELIVERED,
+                "delivered_at": now,
+                "delivered_count": row.delivered_count + 1,
+            }
+        )
+        for row in rows
+    ]
+
+
+def _fitting(rows: Sequence[Message], max_bytes: int) -> list[Message]:
+    """The rows that fit, in order; the first one always does."""
+    fitting: list[Message] = []
+    size = 0
+    for row in rows:
+        size += len(row.body.encode()) + ROW_BYTES
+        if fitting and size > max_bytes:
+            break
+        fitting.append(row)
+    return fitting
+
+
+def _ack_result(done: Acked) -> AckResult:
+    return AckResult(
+        acked=len(done.ids),
+        stayed=done.stayed,
+        stayed_count=done.stayed_count,
+        acked_ids=done.ids[-MAX_ACKED_IDS:],
+    )

@@ -1,0 +1,102 @@
+"""What keeps messages from flooding: full inboxes, and the breaker of loops between agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.broker.store import Tx
+from services.broker.store.agents import AgentRow
+from shared.errors import LimitExceeded
+from shared.wire.names import OPERATOR
+
+HOP_WINDOW_SECONDS = 600
+PAIR_WINDOW_SECONDS = 60
+LIFTED_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The operator's settings; a `pair_per_minute` of 0 sets no limit."""
+
+    max_pending: int = 1_000
+    max_hops: int = 30
+    pair_per_minute: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two parties, whichever way they write, and the number of the message to be."""
+
+    key: str
+    seq: int
+
+
+def check_room(tx: Tx, targets: Sequence[AgentRow | None], limits: Limits) -> None:
+    """Refuse when an inbox is full; None is the operator's.
+
+    Raises:
+        LimitExceeded: naming the full ones.
+    """
+    pending = tx.inbox.count_pending_by_agent([target.id for target in targets if target is not None])
+    full = [
+        OPERATOR if target is None else target.name
+        for target in targets
+        if (tx.inbox.count_pending(None) if target is None else pending.get(target.id, 0))
+        >= limits.max_pending
+    ]
+    if full:
+        names = ", ".join(full[:10]) + (f" and {len(full) - 10} more" if len(full) > 10 else "")
+        raise LimitExceeded(
+            f"the inbox of {names} is full ({limits.max_pending} messages wait); nothing was sent. Try again "
+            "after some were read, or tell the operator",
+            code="inbox_full",
+            details={"full": full[:10], "limit": limits.max_pending},
+        )
+
+
+def count_hops(tx: Tx, sender: AgentRow, *, replied: int, turn: str | None, now: int) -> int:
+    """The hop count of what `sender` sends now: one more than the highest of what may have caused it."""
+    handed = tx.handed.find_highest(sender.id, since=now - HOP_WINDOW_SECONDS, turn=turn)
+    return 1 + max(replied, handed or 0)
+
+
+def check_hops(sender: AgentRow, hops: int, limits: Limits, *, now: int) -> None:
+    """Break chains of agents that answer each other for ever.
+
+    Raises:
+        LimitExceeded: above the limit, unless the operator has just written to the sender.
+    """
+    if hops > limits.max_hops and now >= sender.limits_lifted_until:
+        raise LimitExceeded(
+            f"this would be message {hops} of a chain in which agents answer each other, and the limit is "
+            f"{limits.max_hops}; it was not sent. Stop answering: finish your work, or wait 10 minutes. A "
+            "message from the operator lifts the limit",
+            code="too_many_hops",
+            details={"hops": hops, "limit": limits.max_hops},
+        )
+
+
+def claim_pair(tx: Tx, sender: AgentRow, target: AgentRow | None, limits: Limits, *, now: int) -> Pair | None:
+    """The next number in what two parties exchange; None where no limit is set.
+
+    Raises:
+        LimitExceeded: when that makes too many within a minute, unless the operator has just written.
+    """
+    if not limits.pair_per_minute:
+        return None
+    ids = sorted((sender.id, 0 if target is None else target.id))
+    key = f"{ids[0]}:{ids[1]}"
+    pair = Pair(key, tx.messages.count_pair(key) + 1)
+    # The limit holds when the message that many before this one is at least a minute old.
+    at = tx.messages.find_pair_time(key, pair.seq - limits.pair_per_minute)
+    if at is None or at <= now - PAIR_WINDOW_SECONDS or now < sender.limits_lifted_until:
+        return pair
+    wait = max(1, at + PAIR_WINDOW_SECONDS - now)
+    raise LimitExceeded(
+        f"{sender.name} and {OPERATOR if target is None else target.name} have exchanged "
+        f"{limits.pair_per_minute} messages within a minute, which is the limit; nothing was sent. Wait "
+        f"{wait} s, and put more into one message",
+        code="pair_too_fast",
+        details={"limit": limits.pair_per_minute, "retry_after_seconds": wait},
+    )

@@ -1,0 +1,174 @@
+"""Sending: every check, and the rows, in one transaction that is durable before the sender is answered."""
+
+from __future__ import annotations
+
+import structlog
+
+from services.broker.service.addressing import Target, resolve
+from services.broker.service.callers import AgentCaller, OperatorCaller, get_self
+from services.broker.service.clock import Clock
+from services.broker.service.hub import ControlHub
+from services.broker.service.idempotency import Attempt, find_answer, keep_answer
+from services.broker.service.limits import (
+    LIFTED_SECONDS,
+    Limits,
+    Pair,
+    check_hops,
+    check_room,
+    claim_pair,
+    count_hops,
+)
+from services.broker.service.rights import require_capability, require_tool
+from services.broker.store import Store, Tx
+from services.broker.store.agents import AgentRow
+from services.broker.store.messages import NewMessage
+from shared.errors import HiveError, NotFound
+from shared.permissions import Capability
+from shared.wire.messages import Message, SendRequest, SendResult, Sent
+from shared.wire.names import OPERATOR
+
+_log = structlog.get_logger(__name__)
+
+
+class MessageService:
+    """Stores messages, and tells their senders how they stand.
+
+    Args:
+        store: where they go.
+        hub: says which agents are connected.
+        limits: the operator's.
+        clock: for times and windows.
+    """
+
+    def __init__(self, store: Store, hub: ControlHub, *, limits: Limits, clock: Clock) -> None:
+        self._store = store
+        self._hub = hub
+        self._limits = limits
+        self._clock = clock
+
+    async def send(
+        self, caller: AgentCaller | OperatorCaller, request: SendRequest, *, key: str | None
+    ) -> SendResult:
+        """Store a message; for `*` one row an agent, all or none.
+
+        Raises:
+            NotFound: unknown recipient, or an `in_reply_to` that the caller neither sent nor received.
+            InvalidInput: to oneself or a reserved name.
+            Forbidden: a group, capability or recipient is missing.
+            LimitExceeded: full inbox, too many hops, too fast.
+            Conflict: the key was used for another message.
+        """
+        attempt = Attempt.of(caller.scope, key, "send", request)
+        connected = self._hub.list_connected()
+        now = self._clock()
+
+        def work(tx: Tx) -> SendResult:
+            sender = get_self(tx, caller) if isinstance(caller, AgentCaller) else None
+            # First of all: a repeat must hear that the message was stored, whatever has changed since.
+            if (given := find_answer(tx, attempt)) is not None:
+                return SendResult.model_validate_json(given)
+            if sender is not None:
+                require_tool(sender, "send")
+            targets = resolve(tx, sender, request.to)
+            rows = _compose(tx, sender, targets, request, limits=self._limits, now=now)
+            sent = [
+                Sent(
+                    id=tx.messages.insert(row), to=row.recipient, recipient_state=_standing(target, connected)
+                )
+                for row, target in zip(rows, targets, strict=True)
+            ]
+            result = SendResult(sent=sent)
+            keep_answer(tx, attempt, result.model_dump_json(), now=now)
+            return result
+
+        who = caller.name if isinstance(caller, AgentCaller) else OPERATOR
+        try:
+            result = await self._store.write(work)
+        except HiveError as exc:
+            _log.info("send_refused", sender=who, code=exc.code, size=len(request.body))
+            raise
+        _log.info(
+            "message_stored", sender=who, ids=[row.id for row in result.sent][:20], size=len(request.body)
+        )
+        return result
+
+    async def get_sent(self, caller: AgentCaller, message_id: int) -> Message:
+        """How a message stands that the caller sent, without its body.
+
+        Raises:
+            NotFound: when the caller sent none by this id.
+        """
+
+        def work(tx: Tx) -> Message:
+            require_tool(get_self(tx, caller), "send")
+            found = tx.messages.find_sent(message_id, sender_id=caller.agent_id)
+            if found is None:
+                raise NotFound(f"you sent no message #{message_id}")
+            return found
+
+        return await self._store.read(work)
+
+
+def _compose(
+    tx: Tx, sender: AgentRow | None, targets: list[Target], request: SendRequest, *, limits: Limits, now: int
+) -> list[NewMessage]:
+    """Check what is left to check, and write out the rows, one a target."""
+    replied = 0
+    if request.in_reply_to is not None:
+        hops_of = tx.messages.find_hops_of(
+            request.in_reply_to, party_id=None if sender is None else sender.id
+        )
+        if hops_of is None:
+            raise NotFound(
+                f"in_reply_to: you neither sent nor received a message #{request.in_reply_to}; give the "
+                "id of one that you did, or leave it out",
+                code="no_such_message",
+            )
+        replied = hops_of
+    if sender is None:
+        check_room(tx, targets, limits)
+        for target in targets:
+            if target is not None:
+                tx.agents.lift_limits(target.id, until=now + LIFTED_SECONDS)
+        return [_row(None, target, request, now=now) for target in targets]
+    if request.urgent:
+        require_capability(sender, Capability.URGENT)
+    hops = count_hops(tx, sender, replied=replied, turn=request.turn, now=now)
+    check_hops(sender, hops, limits, now=now)
+    check_room(tx, targets, limits)
+    return [
+        _row(
+            sender, target, request, now=now, hops=hops, pair=claim_pair(tx, sender, target, limits, now=now)
+        )
+        for target in targets
+    ]
+
+
+def _row(
+    sender: AgentRow | None,
+    target: Target,
+    request: SendRequest,
+    *,
+    now: int,
+    hops: int = 0,
+    pair: Pair | None = None,
+) -> NewMessage:
+    return NewMessage(
+        sender=OPERATOR if sender is None else sender.name,
+        sender_agent_id=None if sender is None else sender.id,
+        recipient=OPERATOR if target is None else target.name,
+        recipient_agent_id=None if target is None else target.id,
+        body=request.body,
+        sent_at=now,
+        in_reply_to=request.in_reply_to,
+        urgent=request.urgent,
+        hops=hops,
+        pair=None if pair is None else pair.key,
+        pair_seq=None if pair is None else pair.seq,
+    )
+
+
+def _standing(target: Target, connected: frozenset[int]) -> str:
+    if target is None:
+        return OPERATOR
+    return "running" if target.running or target.id in connected else "stopped"

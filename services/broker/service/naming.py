@@ -1,0 +1,24 @@
+"""How an unknown agent's name is answered: with near names, else with those that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from shared.errors import NotFound
+from shared.wire.names import find_near_names
+
+MAX_LISTED = 20
+
+
+def unknown_agent(name: str, known: Collection[str], *, instead: str = "there are") -> NotFound:
+    """The error for a name that is no agent's; `known` are the names to suggest from."""
+    # repr, for the name may hold anything at all.
+    shown = repr(name if len(name) <= 40 else f"{name[:40]}…")
+    near = find_near_names(name, known)
+    if near:
+        return NotFound(f"no agent is named {shown}; did you mean {' or '.join(near)}?")
+    if not known:
+        return NotFound(f"no agent is named {shown}, and there is no other")
+    listed = ", ".join(sorted(known)[:MAX_LISTED])
+    more = f" and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
+    return NotFound(f"no agent is named {shown}; {instead}: {listed}{more}")
