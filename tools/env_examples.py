@@ -12,10 +12,11 @@ from enum import Enum
 from pathlib import Path
 
 import annotated_types
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
-from shared.runtime.settings import is_secret, list_variables
+from shared.runtime.settings import list_variables
 
 
 def render_env_example(unit: str, module: str) -> str:
@@ -27,12 +28,15 @@ def render_env_example(unit: str, module: str) -> str:
     ]
     for variable, field in list_variables(settings):
         lines.append("")
-        if field.description:
-            lines += textwrap.wrap(
-                field.description + _bounds(field), 100, initial_indent="# ", subsequent_indent="# "
-            )
-        lines.append(f"{variable}=" if field.is_required() else f"#{variable}={_default(field)}")
+        if text := describe(field):
+            lines += textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
+        lines.append(f"{variable}=" if field.is_required() else f"#{variable}={render_default(field)}")
     return "\n".join(lines) + "\n"
+
+
+def describe(field: FieldInfo) -> str:
+    """What a setting means, and its bounds."""
+    return (field.description or "") + _bounds(field)
 
 
 def _bounds(field: FieldInfo) -> str:
@@ -45,10 +49,10 @@ def _bounds(field: FieldInfo) -> str:
     return f" (at most {high})" if high is not None else ""
 
 
-def _default(field: FieldInfo) -> str:
+def render_default(field: FieldInfo) -> str:
     """The default as one would write it; empty for none, a secret, and one that depends on the machine."""
     value = field.default
-    if field.default_factory is not None or value is None or is_secret(field):
+    if field.default_factory is not None or value is None or isinstance(value, SecretStr):
         return ""
     if isinstance(value, Enum):
         return str(value.value)

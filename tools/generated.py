@@ -1,6 +1,7 @@
 """Files that are made from code: `python -m tools.generated` writes them, a test fails when one is stale.
 
-The permissions page comes from `shared.permissions`, the env examples from each unit's `Settings`.
+The permissions page comes from `shared.permissions`, env examples and tables from each unit's
+`Settings`, the page of commands from the commands.
 """
 
 from __future__ import annotations
@@ -9,24 +10,39 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools.env_examples import render_env_example
+from tools.hivectl_page import render_hivectl_page
+from tools.operating_tables import render_tables
 from tools.permissions_page import render_permissions_page
 
 ROOT = Path(__file__).resolve().parent.parent
 
-GENERATED: dict[str, Callable[[], str]] = {
-    "docs/permissions.md": render_permissions_page,
-    "deploy/env/hive-mcp-http.env.example": lambda: render_env_example(
+# Each makes the whole file, given what stands there now.
+GENERATED: dict[str, Callable[[str], str]] = {
+    "docs/permissions.md": lambda _: render_permissions_page(),
+    "docs/operating.md": render_tables,
+    "docs/hivectl.md": lambda _: render_hivectl_page(),
+    "deploy/env/hive-broker.env.example": lambda _: render_env_example(
+        "hive-broker", "services.broker.config"
+    ),
+    "deploy/env/hive-mcp-http.env.example": lambda _: render_env_example(
         "hive-mcp-http", "services.hyperhive_mcp.config"
     ),
 }
 
 
+def read(name: str) -> str:
+    """What the file says now; nothing when it is not there."""
+    path = ROOT / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 def main() -> None:
     """Write every generated file that differs from what the code says now."""
     for name, render in GENERATED.items():
-        path = ROOT / name
-        text = render()
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
+        before = read(name)
+        text = render(before)
+        if text != before:
+            path = ROOT / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")

@@ -1,0 +1,106 @@
+"""Renders docs/hivectl.md from the commands themselves: usage, options, examples, exit codes, JSON."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import click
+
+from services.hivectl.app import cli
+from services.hivectl.command import HiveCommand, HiveGroup
+from services.hivectl.exits import MEANINGS
+
+_EVERYWHERE = {"root", "as_json"}
+
+_INTRO = """\
+# hivectl
+
+<!-- Made from the commands by `make generate`; a test fails when it is stale. -->
+
+`hivectl` runs a hive and steers it. It finds the hive by `hive.json` in the root directory: `--root DIR`,
+else `HIVE_ROOT`, else `$XDG_STATE_HOME/hyperhive` or `~/.local/state/hyperhive`. `--root` and `--json` are
+accepted by every command, before and after its name. `--help` of each command says the same as this page.
+
+It prints where credentials are, never the credentials. Whatever agents wrote is escaped before a terminal
+sees it.
+"""
+
+_JSON = """\
+## JSON
+
+With `--json` the answer, and nothing else, is on standard output; notes and errors for people are on standard
+error. Lists are a bare array, single things an object. Times are unix seconds, in notices RFC 3339.
+
+"""
+
+_ANSWERS: dict[str, str] = {
+    "`agent list`": "array of agents: the registry's fields, `state` (`running`, `stopped`, `destroyed`), "
+    "`urls` by surface, `mcp_config`, `state_dir`",
+    "`agent show`, `agent add`": "one of these",
+    "`agent start`, `stop`, `kill`, `restart`, `destroy`": "the job: `id`, `kind`, `agent`, `state` "
+    "(`queued`, `claimed`, `done`, `failed`), `error`",
+    "`agent permissions`": "`groups`, `capabilities`, `allowed_recipients`, `version`; after a change also "
+    "`confirmed`",
+    "`agent inbox`, `inbox`": "array of messages, newest last",
+    "`send`, `inbox reply`": "`id`, `to`, `state` (`queued`), `recipient_state`; to `*` an object with an "
+    "array of these, `sent`",
+    "`inbox ack`": "`acked`, `stayed`, `stayed_count`, `acked_ids`",
+    "`notices tail`": "one CloudEvent a line, as they come",
+    "`mcp-config`": "`path`, `command`, `urls`",
+    "`token rotate`": "`agent`, `token_file`, `mcp_config`, `old_token_valid`",
+    "`doctor`": "`ok`, and `checks`: array of `name`, `ok`, `severity` (`info`, `warning`, `error`), "
+    "`detail`, `mend`",
+}
+
+_FAILURES = """\
+A failure is `{"error": {"code", "message", "details"}}` on standard output, one line for people on standard
+error, and an exit code. An interrupted command prints nothing.
+"""
+
+
+def render_hivectl_page() -> str:
+    """The whole page."""
+    codes = "".join(f"| {code.value} | {meaning} |\n" for code, meaning in MEANINGS.items())
+    answers = "".join(f"| {command} | {answer} |\n" for command, answer in _ANSWERS.items())
+    parts = [
+        _INTRO,
+        f"## Exit codes\n\n| code | meaning |\n|---|---|\n{codes}",
+        f"{_JSON}| command | answer |\n|---|---|\n{answers}",
+        _FAILURES,
+        *(_render(path, command) for path, command in _walk(cli)),
+    ]
+    return "\n".join(parts)
+
+
+def _walk(group: HiveGroup, path: str = "hivectl") -> Iterator[tuple[str, click.Command]]:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is None:
+            continue
+        yield f"{path} {name}", command
+        if isinstance(command, HiveGroup):
+            yield from _walk(command, f"{path} {name}")
+
+
+def _render(path: str, command: click.Command) -> str:
+    ctx = click.Context(command, info_name=path)
+    usage = " ".join(command.collect_usage_pieces(ctx))
+    text = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    lines = [f"## {path}", "", f"`{path} {usage}`", "", text]
+    options = [
+        param
+        for param in command.params
+        if isinstance(param, click.Option) and param.name not in _EVERYWHERE and not param.hidden
+    ]
+    if options:
+        lines += ["", "| option | meaning |", "|---|---|"]
+        for option in options:
+            names, meaning = option.get_help_record(ctx) or ("", "")
+            lines.append(f"| `{names}` | {meaning.replace('|', chr(92) + '|')} |")
+    if isinstance(command, HiveCommand | HiveGroup) and command.examples:
+        lines += ["", "```sh"]
+        lines += [f"{line}  # {meaning}" if meaning else line for line, meaning in command.examples]
+        lines.append("```")
+    return "\n".join([*lines, ""])
