@@ -30,7 +30,7 @@ def render_env_example(unit: str, module: str) -> str:
         lines.append("")
         if text := describe(field):
             lines += textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
-        lines.append(f"{variable}=" if field.is_required() else f"#{variable}={render_default(field)}")
+        lines.append(f"{'' if field.is_required() else '#'}{variable}={render_default(field)}")
     return "\n".join(lines) + "\n"
 
 
@@ -52,7 +52,7 @@ def _bounds(field: FieldInfo) -> str:
 def render_default(field: FieldInfo) -> str:
     """The default as one would write it; empty for none, a secret, and one that depends on the machine."""
     value = field.default
-    if field.default_factory is not None or value is None or isinstance(value, SecretStr):
+    if field.is_required() or field.default_factory or value is None or isinstance(value, SecretStr):
         return ""
     if isinstance(value, Enum):
         return str(value.value)
