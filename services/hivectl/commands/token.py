@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from services.hivectl.command import HiveGroup, pass_session
-from services.hivectl.names import AGENT_NAME, suggesting
+from services.hivectl.names import AGENT_NAME
 from services.hivectl.session import Session
 
 
@@ -33,7 +33,7 @@ def rotate(session: Session, name: str, now: bool) -> None:
     from services.hivectl.provision import rotate_token  # noqa: PLC0415
 
     layout = session.layout
-    with session.open_client() as client, suggesting(client, name):
+    with session.open_client() as client:
         rotate_token(layout, client, session.read_ports(), name, now=now)
     paths = layout.agent(name)
     if session.as_json:

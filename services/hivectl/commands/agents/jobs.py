@@ -9,7 +9,7 @@ import click
 from services.hivectl.client import OperatorClient
 from services.hivectl.command import Examples, HiveCommand, pass_session
 from services.hivectl.job import wait_for_job
-from services.hivectl.names import AGENT_NAME, suggesting
+from services.hivectl.names import AGENT_NAME
 from services.hivectl.session import Session
 from shared.wire.lifecycle import Job, JobKind
 
@@ -24,8 +24,7 @@ _DONE = {
 
 def run_job(session: Session, client: OperatorClient, name: str, kind: JobKind, *, wait: bool) -> Job:
     """Create a job and, unless told otherwise, wait for its end."""
-    with suggesting(client, name):
-        job = client.create_job(name, kind)
+    job = client.create_job(name, kind)
     return wait_for_job(session, client, job) if wait else job
 
 
@@ -88,8 +87,7 @@ def destroy(session: Session, name: str, yes: bool, no_wait: bool) -> None:
     Its state directory is kept aside. There is no way back.
     """
     with session.open_client() as client:
-        with suggesting(client, name):
-            client.get_agent(name)
+        client.get_agent(name)
         if not yes:
             _confirm(name)
         job = run_job(session, client, name, JobKind.DESTROY, wait=not no_wait)

@@ -6,7 +6,7 @@ import click
 
 from services.hivectl.command import HiveCommand, pass_session
 from services.hivectl.mail import page_options, print_page
-from services.hivectl.names import AGENT_NAME, suggesting
+from services.hivectl.names import AGENT_NAME
 from services.hivectl.session import Session
 from shared.wire.messages import InboxQuery
 
@@ -24,6 +24,6 @@ from shared.wire.messages import InboxQuery
 def inbox(session: Session, name: str, include_acked: bool, limit: int, before: int | None) -> None:
     """Look into an agent's inbox without touching it: nothing is handed out, nothing acked."""
     query = InboxQuery(include_acked=include_acked, limit=limit, before=before)
-    with session.open_client() as client, suggesting(client, name):
+    with session.open_client() as client:
         page = client.get_agent_inbox(name, query)
     print_page(session, page, empty=f"{name}'s inbox is empty")

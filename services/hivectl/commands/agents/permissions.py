@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from services.hivectl.command import HiveCommand, pass_session
-from services.hivectl.names import AGENT_NAME, suggesting
+from services.hivectl.names import AGENT_NAME
 from services.hivectl.render import print_fields
 from services.hivectl.session import Session
 from shared.permissions import CAPABILITIES, GROUPS, Capability, ToolGroup
@@ -70,7 +70,7 @@ def permissions(
         clear_recipients=any_recipient,
     )
     changes = change != PermissionsChange()
-    with session.open_client() as client, suggesting(client, name):
+    with session.open_client() as client:
         if changes:
             result = client.change_permissions(name, change)
             grants, confirmed = result.grants, result.confirmed

@@ -6,7 +6,7 @@ import click
 
 from services.hivectl.agent_view import order_tree, state_word, view_agent
 from services.hivectl.command import HiveCommand, pass_session
-from services.hivectl.names import AGENT_NAME, suggesting
+from services.hivectl.names import AGENT_NAME
 from services.hivectl.render import format_age, format_time, print_fields, print_table
 from services.hivectl.session import Session
 from shared.wire.agents import Agent
@@ -59,7 +59,7 @@ def list_(session: Session, destroyed: bool) -> None:
 def show(session: Session, name: str) -> None:
     """One agent in full: state, permissions, URLs and paths."""
     hive = session.read_hive()
-    with session.open_client() as client, suggesting(client, name):
+    with session.open_client() as client:
         agent = client.get_agent(name)
     view = view_agent(agent, hive, session.layout)
     if session.as_json:

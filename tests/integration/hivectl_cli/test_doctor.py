@@ -1,0 +1,96 @@
+"""`doctor` and the other commands, on a hive that is healthy, broken and down."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.hive import Hive, running_hive
+
+
+@pytest.fixture(scope="module")
+def hive() -> Iterator[Hive]:
+    with running_hive() as hive:
+        hive.ctl("agent", "add", "iris")
+        yield hive
+
+
+def _findings(hive: Hive, *, exits: int) -> dict[str, dict[str, Any]]:
+    report = hive.ctl("doctor", exits=exits)
+    assert report["ok"] is (exits == 0)
+    for check in report["checks"]:
+        assert check.keys() == {"name", "ok", "severity", "detail", "mend"}
+    return {check["name"]: check for check in report["checks"] if check["severity"] == "error"}
+
+
+def test_healthy_hive_has_no_errors_and_each_surface_is_tried(hive: Hive) -> None:
+    report = hive.ctl("doctor")
+    names = {check["name"] for check in report["checks"] if check["ok"]}
+    assert {
+        "files.hive",
+        "files.agent.iris",
+        "broker",
+        "supervisor",
+        "nats.reader",
+        "nats.durability",
+        "surface.ruth.hyperhive",
+        "surface.iris.hyperhive",
+        f"port.{hive.ports.broker}",
+        f"port.{hive.ports.nats}",
+    } <= names
+    isolation = next(check for check in report["checks"] if check["name"] == "isolation")
+    assert (isolation["ok"], isolation["severity"]) == (False, "warning")
+
+
+def test_stopped_agent_is_no_finding(hive: Hive) -> None:
+    hive.ctl("agent", "stop", "iris")
+    try:
+        assert _findings(hive, exits=0) == {}
+    finally:
+        hive.ctl("agent", "start", "iris")
+
+
+def test_open_token_file_is_found(hive: Hive) -> None:
+    token = hive.layout.agent("iris").token_file
+    token.chmod(0o644)
+    try:
+        assert _findings(hive, exits=1)["files.agent.iris"]["mend"] == f"chmod 600 {token}"
+    finally:
+        token.chmod(0o600)
+
+
+def test_surface_that_hangs_is_found(hive: Hive) -> None:
+    with hive.frozen("iris.hyperhive"):
+        found = _findings(hive, exits=1)
+    assert found["surface.iris.hyperhive"]["mend"] == "hivectl agent restart iris"
+
+
+def test_report_for_people_says_how_to_mend(hive: Hive) -> None:
+    done = hive.run("doctor")
+    assert done.returncode == 0
+    assert "mend: " in done.stdout
+    assert "0 errors" in done.stdout
+
+
+def test_hive_that_is_down_is_said_by_every_command(hive: Hive) -> None:
+    hive.down()
+    try:
+        for args in (
+            ("agent", "list"),
+            ("send", "iris", "x"),
+            ("inbox",),
+            ("notices", "tail", "--no-follow"),
+        ):
+            error = hive.ctl(*args, exits=6)["error"]
+            assert error["code"] == "not_running"
+            assert "hivectl up" in error["message"]
+        assert hive.ctl("mcp-config", "iris")["urls"]
+        assert _findings(hive, exits=1).keys() == {"broker", "nats.reader"}
+        with socket.create_server(("127.0.0.1", hive.ports.broker)):
+            found = _findings(hive, exits=1)
+        assert "process " in found[f"port.{hive.ports.broker}"]["detail"]
+    finally:
+        hive.up()
