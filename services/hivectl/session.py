@@ -30,9 +30,9 @@ class Session:
 
     @property
     def layout(self) -> HiveLayout:
-        """Paths under `--root`, else under `HIVE_ROOT` or its default."""
-        root = self.root.expanduser().absolute() if self.root else default_root()
-        return HiveLayout(root)
+        """Paths under `--root`, else under `HIVE_ROOT` or its default; a linked root is followed once."""
+        root = self.root.expanduser() if self.root else default_root()
+        return HiveLayout(root.resolve())
 
     def read_hive(self) -> HiveFile:
         """The hive's `hive.json`.
