@@ -1,0 +1,43 @@
+"""The files of a hive and its agents: made, completed after a crash, replaced, put away.
+
+All of it may be called again at any point: whatever an interrupted call left is completed by the next.
+"""
+
+from services.hivectl.provision.agent_files import AgentRegistry, add_agent, archive_agent, ensure_agent
+from services.hivectl.provision.nats import (
+    DEFAULT_READER,
+    NatsFiles,
+    describe_foreign_nats,
+    ensure_embedded_nats,
+)
+from services.hivectl.provision.records import refresh_hive_file, write_hive_file
+from services.hivectl.provision.root import (
+    HiveSettings,
+    ensure_hive_files,
+    find_settings,
+    hive_lock,
+    save_settings,
+)
+from services.hivectl.provision.surfaces import BUILT_SURFACES, list_blocks
+from services.hivectl.provision.tokens import rotate_token
+
+__all__ = [
+    "BUILT_SURFACES",
+    "DEFAULT_READER",
+    "AgentRegistry",
+    "HiveSettings",
+    "NatsFiles",
+    "add_agent",
+    "archive_agent",
+    "describe_foreign_nats",
+    "ensure_agent",
+    "ensure_embedded_nats",
+    "ensure_hive_files",
+    "find_settings",
+    "hive_lock",
+    "list_blocks",
+    "refresh_hive_file",
+    "rotate_token",
+    "save_settings",
+    "write_hive_file",
+]

@@ -1,0 +1,146 @@
+"""An agent's files: made together with its row at the broker, completed after a crash, put away at its end.
+
+The token's file comes first, so that no agent exists whose token nobody has; `mcp.json` comes last, and says
+that the rest is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from services.hivectl.provision.records import refresh_hive_file
+from services.hivectl.provision.root import hive_lock
+from services.hivectl.provision.surfaces import write_mcp_config
+from services.hivectl.provision.tokens import finish_rotation, next_token_file, read_token
+from shared.errors import Conflict, HiveError
+from shared.layout import AgentLayout, HiveLayout, PortPlan, check_socket_path
+from shared.runtime.credential import hash_token, new_token, retiring_path
+from shared.runtime.files import make_private_dir, remove_private, write_private
+from shared.wire.agents import Agent, CreateAgent, RotateToken
+
+
+class AgentRegistry(Protocol):
+    """The part of the operator's client that is needed here."""
+
+    def get_agent(self, name: str) -> Agent:
+        """The row, or `NotFound`."""
+
+    def create_agent(self, request: CreateAgent) -> Agent:
+        """A new row, or `Conflict`."""
+
+    def rotate_token(self, name: str, request: RotateToken) -> None:
+        """Accept a new token; repeating it changes nothing."""
+
+
+def add_agent(
+    layout: HiveLayout, registry: AgentRegistry, ports: PortPlan, name: str, *, parent: str | None
+) -> Agent:
+    """Create an agent and its files.
+
+    Raises:
+        Conflict: when there is one of that name; nothing was changed.
+        Misconfigured: when its sockets' paths would be too long.
+        HiveError: what the broker refused; nothing was changed.
+    """
+    paths = layout.agent(name)
+    check_socket_path(paths.agent_socket)
+    check_socket_path(paths.core_socket)
+    with hive_lock(layout):
+        if paths.mcp_config.exists():
+            raise Conflict(f"there is an agent {name!r} already", details={"agent": name})
+        # Left by a call that was killed: then the row may be there too, with the hash of this very token.
+        unfinished = paths.token_file.exists()
+        _make_dirs(paths)
+        if not unfinished:
+            write_private(paths.token_file, new_token().encode() + b"\n")
+        token = read_token(paths)
+        try:
+            agent = registry.create_agent(
+                CreateAgent(name=name, token_sha256=hash_token(token), parent=parent)
+            )
+        except Conflict:
+            if not unfinished:
+                _undo(paths)
+                raise
+            agent = registry.get_agent(name)
+            registry.rotate_token(name, RotateToken(token_sha256=hash_token(token), grace_seconds=0))
+        _complete(layout, paths, ports, agent)
+    return agent
+
+
+def ensure_agent(layout: HiveLayout, registry: AgentRegistry, ports: PortPlan, agent: Agent) -> None:
+    """Complete the files of an agent that the broker knows: `up` does it for each, as ports may have changed.
+
+    A lost token is replaced at once, and a rotation that was interrupted is brought to its end.
+    """
+    paths = layout.agent(agent.name)
+    with hive_lock(layout):
+        _make_dirs(paths)
+        if not paths.token_file.exists():
+            token = new_token()
+            registry.rotate_token(agent.name, RotateToken(token_sha256=hash_token(token), grace_seconds=0))
+            write_private(paths.token_file, token.encode() + b"\n")
+        finish_rotation(paths, registry, agent.name)
+        _complete(layout, paths, ports, agent)
+
+
+def archive_agent(layout: HiveLayout, name: str, agent_id: int) -> None:
+    """Put the files of an agent that is being destroyed away, without its credentials. Nothing to do is fine.
+
+    They go before the broker frees the name: a later agent of that name must never find this one's token.
+    """
+    paths = layout.agent(name)
+    with hive_lock(layout):
+        if paths.home.exists():
+            for secret in (
+                paths.mcp_config,
+                next_token_file(paths),
+                retiring_path(paths.token_file),
+                paths.token_file,
+            ):
+                remove_private(secret)
+            _move_away(paths, layout.root / "destroyed" / f"{name}.{agent_id}")
+        refresh_hive_file(layout)
+
+
+def _make_dirs(paths: AgentLayout) -> None:
+    for path in _agent_dirs(paths):
+        make_private_dir(path)
+
+
+def _agent_dirs(paths: AgentLayout) -> tuple[Path, ...]:
+    return (paths.home, paths.state_dir, paths.claude_dir, paths.daemons_dir, paths.run)
+
+
+def _undo(paths: AgentLayout) -> None:
+    """Remove what was made for a name that turned out to be taken; directories in use stay."""
+    remove_private(paths.token_file)
+    for path in reversed(_agent_dirs(paths)):
+        with contextlib.suppress(OSError):
+            path.rmdir()
+
+
+def _move_away(paths: AgentLayout, target: Path) -> None:
+    make_private_dir(target.parent)
+    number = 0
+    free = target
+    # Where a destruction was interrupted, and its agent brought up again in between, the name is taken.
+    while free.exists():
+        number += 1
+        free = target.with_name(f"{target.name}.{number}")
+    try:
+        paths.home.rename(free)
+        # Sockets only, which nobody serves any more.
+        shutil.rmtree(paths.run, ignore_errors=True)
+    except OSError as exc:
+        raise HiveError(
+            f"{paths.home} cannot be moved to {target}: {exc.strerror}", code="storage_failed"
+        ) from exc
+
+
+def _complete(layout: HiveLayout, paths: AgentLayout, ports: PortPlan, agent: Agent) -> None:
+    write_mcp_config(paths, ports, agent.port_block, read_token(paths))
+    refresh_hive_file(layout)

@@ -1,0 +1,103 @@
+"""The embedded NATS server's files under `nats/`: passwords (0600), the configuration, its store.
+
+Also what the broker is told about NATS, and what `hive.json` says of it; for a server elsewhere that is all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.hivectl.hive_file import NatsPart, read_secret
+from services.hivectl.nats_config import BROKER_USER, SYS_USER, render_config
+from services.hivectl.provision.root import HiveSettings
+from shared.errors import Misconfigured
+from shared.layout import HiveLayout
+from shared.runtime.credential import new_token
+from shared.runtime.files import make_private_dir, write_private
+from shared.wire.notices import inbox_prefix_of, reader_identity
+
+DEFAULT_READER = "default"
+_URL = re.compile(r"(nats|tls)://[^/\s]+")
+
+
+@dataclass(frozen=True)
+class NatsFiles:
+    """What follows from them. `config` is None when the server is not ours."""
+
+    url: str
+    config: Path | None
+    broker_settings: Mapping[str, str]
+    part: NatsPart | None
+
+
+def ensure_embedded_nats(layout: HiveLayout, settings: HiveSettings) -> NatsFiles:
+    """Write the configuration of our own server; passwords are made once and kept."""
+    nats_dir = layout.nats_dir
+    for path in (nats_dir, nats_dir / "store", _readers_dir(layout)):
+        make_private_dir(path)
+    broker_file = nats_dir / "broker.password"
+    sys_file = nats_dir / "sys.password"
+    for path in (broker_file, sys_file, _reader_file(layout, DEFAULT_READER)):
+        if not path.exists():
+            write_private(path, new_token().encode() + b"\n")
+    config = nats_dir / "nats.conf"
+    text = render_config(
+        port=settings.ports.nats,
+        http=None,
+        store_dir=nats_dir / "store",
+        server_name=f"hyperhive-{settings.hive_name}",
+        hive=settings.hive_name,
+        broker_password=read_secret(broker_file),
+        sys_password=read_secret(sys_file),
+        readers={path.stem: read_secret(path) for path in sorted(_readers_dir(layout).glob("*.password"))},
+    )
+    write_private(config, text.encode())
+    url = f"nats://127.0.0.1:{settings.ports.nats}"
+    broker_settings = {
+        "HIVE_BROKER_NATS_URL": url,
+        "HIVE_BROKER_NATS_USER": BROKER_USER,
+        "HIVE_BROKER_NATS_PASSWORD_FILE": str(broker_file),
+        "HIVE_BROKER_NATS_SYS_USER": SYS_USER,
+        "HIVE_BROKER_NATS_SYS_PASSWORD_FILE": str(sys_file),
+    }
+    return NatsFiles(url, config, broker_settings, _describe_reader(layout, settings, url))
+
+
+def describe_foreign_nats(layout: HiveLayout, settings: HiveSettings, url: str) -> NatsFiles:
+    """A server that somebody else runs: credentials come from the caller's `HIVE_BROKER_NATS_*`.
+
+    Whoever has a reader there puts its password where ours would be; else `hive.json` names none.
+
+    Raises:
+        Misconfigured: when `url` is none, or holds a password.
+    """
+    if not _URL.fullmatch(url) or "@" in url:
+        raise Misconfigured(
+            "--nats-url must look like nats://HOST:PORT, without credentials: "
+            "give those by HIVE_BROKER_NATS_USER and HIVE_BROKER_NATS_PASSWORD_FILE"
+        )
+    known = _reader_file(layout, DEFAULT_READER).exists()
+    part = _describe_reader(layout, settings, url) if known else None
+    return NatsFiles(url, None, {"HIVE_BROKER_NATS_URL": url}, part)
+
+
+def _describe_reader(layout: HiveLayout, settings: HiveSettings, url: str) -> NatsPart:
+    identity = reader_identity(settings.hive_name, DEFAULT_READER)
+    return NatsPart(
+        url=url,
+        reader_user=identity,
+        reader_password_file=_reader_file(layout, DEFAULT_READER),
+        inbox_prefix=inbox_prefix_of(identity),
+        durable=identity,
+    )
+
+
+def _readers_dir(layout: HiveLayout) -> Path:
+    return layout.nats_dir / "readers"
+
+
+def _reader_file(layout: HiveLayout, name: str) -> Path:
+    return _readers_dir(layout) / f"{name}.password"

@@ -1,0 +1,94 @@
+"""The hive's own files under its root: directories, the operator's token, what `up` was told, the lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.errors import HiveError, Misconfigured
+from shared.layout import DEFAULT_PORT_BASE, HiveLayout, PortPlan
+from shared.runtime.credential import new_token
+from shared.runtime.files import make_private_dir, write_private
+from shared.wire.names import HiveName
+
+DEFAULT_HIVE_NAME = "hive"
+# The last agent of a hive with ten of them must still fit below 65536.
+MAX_PORT_BASE = 65_300
+
+
+class HiveSettings(BaseModel):
+    """What `up` keeps, so that the next one need not be told again."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    port_base: int = Field(default=DEFAULT_PORT_BASE, ge=1, le=MAX_PORT_BASE)
+    hive_name: HiveName = DEFAULT_HIVE_NAME
+
+    @property
+    def ports(self) -> PortPlan:
+        return PortPlan(self.port_base)
+
+
+def ensure_hive_files(layout: HiveLayout) -> None:
+    """Make what every hive has: directories (0700), and the operator's token (0600).
+
+    Raises:
+        Misconfigured: when the root cannot be written, with the reason.
+    """
+    try:
+        for part in ("", "agents", "db", "logs", "nats", "operator", "run", "run/agents"):
+            make_private_dir(layout.root / part)
+        if not layout.operator_token_file.exists():
+            write_private(layout.operator_token_file, new_token().encode() + b"\n")
+    except HiveError as exc:
+        raise Misconfigured(
+            f"{exc.message}; name another root with --root or HIVE_ROOT, or run as its owner"
+        ) from exc
+
+
+@contextmanager
+def hive_lock(layout: HiveLayout) -> Iterator[None]:
+    """Hold off everybody else who changes files of this hive. Waits; not re-entrant."""
+    fd = os.open(_lock_path(layout), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def find_settings(layout: HiveLayout) -> HiveSettings | None:
+    """What the last `up` was told; None in a fresh root.
+
+    Raises:
+        Misconfigured: when the file is damaged.
+    """
+    path = _settings_path(layout)
+    try:
+        return HiveSettings.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as exc:
+        first = exc.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the document"
+        raise Misconfigured(
+            f"{path} is wrong ({where}: {first['msg']}); mend it, or remove it for defaults"
+        ) from exc
+
+
+def save_settings(layout: HiveLayout, settings: HiveSettings) -> None:
+    """Keep them for the next `up`."""
+    write_private(_settings_path(layout), settings.model_dump_json(indent=2).encode() + b"\n")
+
+
+def _settings_path(layout: HiveLayout) -> Path:
+    return layout.root / "settings.json"
+
+
+def _lock_path(layout: HiveLayout) -> Path:
+    return layout.run_dir / "files.lock"

@@ -1,0 +1,102 @@
+"""An agent's token files, and how one token replaces another without a moment at which neither is known.
+
+`token.next` is written before the broker hears of it: an interrupted rotation is completed from there,
+whether or not the broker had accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Protocol
+
+from services.hivectl.provision.records import refresh_hive_file
+from services.hivectl.provision.root import hive_lock
+from services.hivectl.provision.surfaces import write_mcp_config
+from shared.errors import Misconfigured
+from shared.layout import AgentLayout, HiveLayout, PortPlan
+from shared.runtime.credential import hash_token, new_token, retiring_path
+from shared.runtime.files import remove_private, write_private
+from shared.wire.agents import Agent, RotateToken
+
+GRACE_SECONDS = 600
+
+
+class RotationRegistry(Protocol):
+    """What completing a rotation asks of the broker."""
+
+    def rotate_token(self, name: str, request: RotateToken) -> None:
+        """Accept a new token; repeating it changes nothing."""
+
+
+class TokenRegistry(RotationRegistry, Protocol):
+    """The part of the operator's client that is needed here."""
+
+    def get_agent(self, name: str) -> Agent:
+        """The row, or `NotFound`."""
+
+    def drop_retiring_token(self, name: str) -> None:
+        """End the old token; having none is fine."""
+
+
+def rotate_token(
+    layout: HiveLayout, registry: TokenRegistry, ports: PortPlan, name: str, *, now: bool
+) -> None:
+    """Give an agent a new token. The old one ends after ten minutes, with `now` at once.
+
+    Raises:
+        NotFound: when there is no such agent.
+        HiveError: what the broker refused; the old token stays in force.
+    """
+    agent = registry.get_agent(name)
+    paths = layout.agent(name)
+    with hive_lock(layout):
+        finish_rotation(paths, registry, name)
+        write_private(next_token_file(paths), new_token().encode() + b"\n")
+        finish_rotation(paths, registry, name)
+        write_mcp_config(paths, ports, agent.port_block, read_token(paths))
+        refresh_hive_file(layout)
+        if now:
+            registry.drop_retiring_token(name)
+            remove_private(retiring_path(paths.token_file))
+
+
+def finish_rotation(paths: AgentLayout, registry: RotationRegistry, name: str) -> None:
+    """Put `token.next` in force, if there is one. Call under the hive's lock; `mcp.json` is the caller's."""
+    waiting = next_token_file(paths)
+    if not waiting.exists():
+        return
+    fresh = _read(waiting)
+    current = read_token(paths)
+    if fresh != current:
+        registry.rotate_token(name, RotateToken(token_sha256=hash_token(fresh), grace_seconds=GRACE_SECONDS))
+        # The daemons' note of the old token first: they must never accept neither.
+        retiring = {"sha256": hash_token(current), "expires_at": int(time.time()) + GRACE_SECONDS}
+        write_private(retiring_path(paths.token_file), json.dumps(retiring).encode() + b"\n")
+        write_private(paths.token_file, fresh.encode() + b"\n")
+    remove_private(waiting)
+
+
+def read_token(paths: AgentLayout) -> str:
+    """The token in force.
+
+    Raises:
+        Misconfigured: when the file is missing or empty.
+    """
+    return _read(paths.token_file)
+
+
+def next_token_file(paths: AgentLayout) -> Path:
+    """Where the token waits that is to replace the current one."""
+    return paths.token_file.with_name("token.next")
+
+
+def _read(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except OSError as exc:
+        raise Misconfigured(f"{path} cannot be read: {exc.strerror}; `hivectl up` mends it") from exc
+    if not token:
+        raise Misconfigured(f"{path} is empty; remove it, and `hivectl up` makes a new one")
+    return token

@@ -1,0 +1,149 @@
+"""What the driver saw and the broker may not know yet: an ordered, durable queue in a small SQLite file.
+
+An event is on disk before anything else is done about it, and goes only after the broker has confirmed it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from shared.errors import HiveError, Misconfigured
+from shared.runtime.ids import new_ulid
+from shared.wire.lifecycle import DriverEvent, DriverEventKind, ExitStatus
+
+MAX_ERROR_CHARACTERS = 2000
+
+_log = structlog.get_logger(__name__)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS event (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    content TEXT NOT NULL
+)
+"""
+
+
+@dataclass(frozen=True)
+class SpooledEvent:
+    """An event and its place in the queue; one that is not on disk yet has none."""
+
+    seq: int | None
+    event: DriverEvent
+
+
+class EventSpool:
+    """The queue. One process writes it, which is what the supervisor's lock is for.
+
+    Calls wait for the disk, on purpose: the order of facts is the order of calls.
+    """
+
+    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            Misconfigured: when it is no database or cannot be written.
+        """
+        self._now = now
+        self._unsaved: list[DriverEvent] = []
+        self.on_append: Callable[[], None] = lambda: None
+        try:
+            path.touch(mode=0o600)
+            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            # FULL: in WAL mode anything less may lose the last commits with the machine (sqlite.org/pragma).
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(_SCHEMA)
+        except (sqlite3.Error, OSError) as exc:
+            raise Misconfigured(
+                f"{path} cannot be used ({exc}); if it is damaged, move it away: it holds only what the "
+                "broker has not been told yet"
+            ) from exc
+
+    def append(
+        self,
+        kind: DriverEventKind,
+        agent_id: int,
+        *,
+        job_id: int | None = None,
+        exit_: ExitStatus | None = None,
+        error: str | None = None,
+    ) -> DriverEvent:
+        """Put a fact at the end; durable on return.
+
+        While the disk is full it waits in memory: an agent must not end because of that.
+        """
+        event = DriverEvent(
+            event_id=new_ulid(),
+            kind=kind,
+            at=int(self._now()),
+            agent_id=agent_id,
+            job_id=job_id,
+            exit_code=exit_.code if exit_ else None,
+            exit_signal=exit_.signal if exit_ else None,
+            error=None if error is None else error[-MAX_ERROR_CHARACTERS:],
+        )
+        self._unsaved.append(event)
+        self._save()
+        self.on_append()
+        return event
+
+    def list_oldest(self, limit: int) -> list[SpooledEvent]:
+        """The next ones to send, in order.
+
+        Raises:
+            HiveError: `storage_failed`, when the file cannot be read.
+        """
+        self._save()
+        with _explain():
+            rows = self._db.execute("SELECT seq, content FROM event ORDER BY seq LIMIT ?", (limit,))
+            found = [SpooledEvent(seq, DriverEvent.model_validate_json(content)) for seq, content in rows]
+        return found + [SpooledEvent(None, event) for event in self._unsaved[: limit - len(found)]]
+
+    def remove(self, events: Sequence[SpooledEvent]) -> None:
+        """Forget what the broker has confirmed.
+
+        Raises:
+            HiveError: `storage_failed`, when the file cannot be written; they are sent again then.
+        """
+        saved = [(one.seq,) for one in events if one.seq is not None]
+        if len(saved) < len(events):
+            sent = {one.event.event_id for one in events}
+            self._unsaved = [event for event in self._unsaved if event.event_id not in sent]
+        if saved:
+            with _explain():
+                self._db.executemany("DELETE FROM event WHERE seq = ?", saved)
+
+    def count(self) -> int:
+        """How many wait."""
+        with _explain():
+            row: tuple[int] = self._db.execute("SELECT count(*) FROM event").fetchone()
+        return row[0] + len(self._unsaved)
+
+    def _save(self) -> None:
+        while self._unsaved:
+            content = self._unsaved[0].model_dump_json()
+            try:
+                self._db.execute("INSERT INTO event (content) VALUES (?)", (content,))
+            except sqlite3.Error as exc:
+                _log.error("driver_event_not_durable", waiting=len(self._unsaved), reason=str(exc))
+                return
+            del self._unsaved[0]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+@contextlib.contextmanager
+def _explain() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as exc:
+        raise HiveError(f"the driver's spool cannot be used: {exc}", code="storage_failed") from exc

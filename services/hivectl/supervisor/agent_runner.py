@@ -1,0 +1,194 @@
+"""One agent's processes: performs its jobs one after the other, and writes down what becomes of it.
+
+The agent is its `hyperhive` surface: that one's end without a job is a crash, any other surface's a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import structlog
+
+from services.hivectl.spool import EventSpool
+from services.hivectl.supervisor.console import Console
+from services.hivectl.supervisor.keeper import Keeper, KeeperListener, Outcome, UnitExit
+from shared.errors import HiveError
+from shared.wire.lifecycle import DriverEventKind, ExitStatus, Job, JobKind
+
+READY_SECONDS = 30.0
+# Longer than the 120 s that an agent has to end its turn gracefully.
+STOP_SECONDS = 130.0
+_MAX_REASON_CHARACTERS = 1900
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class AgentRef:
+    """Which agent: the id is that of this life."""
+
+    agent_id: int
+    name: str
+    port_block: int
+
+
+class AgentUnits(Protocol):
+    """Makes the units of an agent and holds their sockets."""
+
+    def build_surfaces(
+        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
+    ) -> dict[str, Keeper]:
+        """A keeper for each surface, the agent's own one first.
+
+        Raises:
+            Misconfigured: when a port is taken.
+        """
+
+    def close_sockets(self, agent: AgentRef) -> None:
+        """Give the ports up."""
+
+
+class AgentRunner:
+    """Jobs of one agent. `tasks` is where its units' keepers live."""
+
+    def __init__(
+        self,
+        agent: AgentRef,
+        units: AgentUnits,
+        spool: EventSpool,
+        tasks: anyio.abc.TaskGroup,
+        console: Console,
+        *,
+        put_away: Callable[[AgentRef], None],
+        ready_seconds: float = READY_SECONDS,
+        stop_seconds: float = STOP_SECONDS,
+    ) -> None:
+        self.agent = agent
+        self._units = units
+        self._spool = spool
+        self._tasks = tasks
+        self._console = console
+        self._put_away = put_away
+        self._ready_seconds = ready_seconds
+        self._stop_seconds = stop_seconds
+        self._lock = anyio.Lock()
+        self._keepers: dict[str, Keeper] = {}
+        self._running = False
+
+    async def perform(self, job: Job) -> None:
+        """Do a job and report its end. Repeating one that is done changes nothing and is done."""
+        async with self._lock:
+            try:
+                await self._do(job.kind)
+            except HiveError as exc:
+                _log.warning("job_failed", job=job.id, kind=job.kind, agent=job.agent, code=exc.code)
+                self._emit(DriverEventKind.JOB_FAILED, job_id=job.id, error=exc.message)
+            else:
+                _log.info("job_done", job=job.id, kind=job.kind, agent=job.agent)
+                self._emit(DriverEventKind.JOB_DONE, job_id=job.id)
+
+    async def bring_up(self) -> None:
+        """Start it because it is wanted, and go on trying when it does not come up.
+
+        Raises:
+            HiveError: when it was not ready in time.
+        """
+        async with self._lock:
+            await self._start(persistent=True)
+
+    async def shut_down(self, *, at_once: bool = False) -> None:
+        """Stop it because the hive goes down; it stays wanted."""
+        async with self._lock:
+            grace_seconds = 0 if at_once else self._stop_seconds
+            await self._end(DriverEventKind.STOPPED, grace_seconds=grace_seconds)
+
+    def unit_ready(self, name: str, seconds: float) -> None:
+        """Part of `KeeperListener`."""
+        _log.info("unit_ready", name=name, seconds=round(seconds, 3))
+        self._console.say(f"{name:<20} ready {seconds:.1f} s")
+        if not self._running and all(keeper.ready for keeper in self._keepers.values()):
+            self._running = True
+            self._emit(DriverEventKind.STARTED)
+
+    def unit_exited(self, name: str, exit_: UnitExit) -> None:
+        """Part of `KeeperListener`."""
+        _log.error("unit_exited", name=name, **exit_.status.model_dump(), restart_in=exit_.restart_in)
+        self._console.say(f"{name:<20} {exit_.describe()}")
+        if self._running and name == next(iter(self._keepers.values())).name:
+            self._running = False
+            self._emit(DriverEventKind.CRASHED, exit_=exit_.status)
+
+    async def _do(self, kind: JobKind) -> None:
+        if kind is JobKind.START:
+            if not self._running:
+                await self._start(persistent=False)
+        elif kind is JobKind.STOP:
+            await self._end(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds)
+        elif kind is JobKind.KILL:
+            await self._end(DriverEventKind.KILLED, grace_seconds=0)
+        elif kind is JobKind.RESTART:
+            # The sockets stay: calls that come meanwhile wait for the next process.
+            await self._stop_units(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds)
+            await self._start(persistent=False)
+        else:
+            await self._destroy()
+
+    async def _destroy(self) -> None:
+        was_running = self._running
+        await self._end(None, grace_seconds=0)
+        with anyio.CancelScope(shield=True):
+            try:
+                await anyio.to_thread.run_sync(self._put_away, self.agent)
+            except HiveError:
+                # It still exists, and it is the job's failure that it does; but its processes are gone.
+                if was_running:
+                    self._emit(DriverEventKind.KILLED)
+                raise
+            self._emit(DriverEventKind.DESTROYED)
+
+    async def _start(self, *, persistent: bool) -> None:
+        await self._stop_units(None, grace_seconds=0)
+        keepers = self._keepers = self._units.build_surfaces(self.agent, self, persistent=persistent)
+        outcomes: dict[str, Outcome] = {}
+
+        async def start(surface: str, keeper: Keeper) -> None:
+            outcomes[surface] = await keeper.start(self._tasks, timeout_seconds=self._ready_seconds)
+
+        async with anyio.create_task_group() as starting:
+            for surface, keeper in keepers.items():
+                starting.start_soon(start, surface, keeper)
+        failed = [keepers[surface] for surface, how in outcomes.items() if how is not Outcome.READY]
+        if not failed:
+            return
+        reason = "; ".join(keeper.explain(self._ready_seconds) for keeper in failed)
+        if not persistent:
+            await self._end(None, grace_seconds=0)
+        raise HiveError(reason[:_MAX_REASON_CHARACTERS], code="start_failed")
+
+    async def _end(self, kind: DriverEventKind | None, *, grace_seconds: float) -> None:
+        await self._stop_units(kind, grace_seconds=grace_seconds)
+        self._units.close_sockets(self.agent)
+
+    async def _stop_units(self, kind: DriverEventKind | None, *, grace_seconds: float) -> None:
+        async with anyio.create_task_group() as stopping:
+            for keeper in self._keepers.values():
+                stopping.start_soon(partial(keeper.stop, grace_seconds=grace_seconds))
+        was_running, self._running, self._keepers = self._running, False, {}
+        if was_running and kind is not None:
+            self._emit(kind)
+
+    def _emit(
+        self,
+        kind: DriverEventKind,
+        *,
+        job_id: int | None = None,
+        exit_: ExitStatus | None = None,
+        error: str | None = None,
+    ) -> None:
+        self._spool.append(kind, self.agent.agent_id, job_id=job_id, exit_=exit_, error=error)

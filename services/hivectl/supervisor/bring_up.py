@@ -1,0 +1,162 @@
+"""How a hive comes up: NATS and broker, what happened before, agents' files, agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import structlog
+
+from services.hivectl.client import OperatorClient
+from services.hivectl.hive_file import read_secret
+from services.hivectl.provision import DEFAULT_READER, add_agent, ensure_agent
+from services.hivectl.spool import EventSpool
+from services.hivectl.supervisor.agent_runner import AgentRef
+from services.hivectl.supervisor.broker_link import BrokerLink
+from services.hivectl.supervisor.console import Console
+from services.hivectl.supervisor.driver import ProcessDriver
+from services.hivectl.supervisor.infrastructure import Infrastructure
+from services.hivectl.supervisor.sender import EventSender
+from services.hivectl.supervisor.units import HivePlan
+from shared.errors import HiveError, Unavailable
+from shared.wire.agents import Agent
+from shared.wire.lifecycle import DriverEventKind, JobKind, JobState
+from shared.wire.names import ROOT_AGENT
+
+SPOOL_SECONDS = 20.0
+READER_SECONDS = 10.0
+_JOB_POLL_SECONDS = 10
+_PAUSE_SECONDS = 0.1
+# More at once only make each other late on a small machine.
+_STARTS_AT_ONCE = 8
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class StartReport:
+    """Which agents run, and for the others one text each: which, and why not."""
+
+    running: tuple[str, ...]
+    failed: tuple[str, ...] = ()
+
+
+class BringUp:
+    """Three steps, to be taken in order."""
+
+    def __init__(
+        self,
+        *,
+        plan: HivePlan,
+        link: BrokerLink,
+        sender: EventSender,
+        core: Infrastructure,
+        driver: ProcessDriver,
+        spool: EventSpool,
+        console: Console,
+    ) -> None:
+        self._plan = plan
+        self._link = link
+        self._sender = sender
+        self._core = core
+        self._driver = driver
+        self._spool = spool
+        self._console = console
+
+    async def start_core(self, tasks: anyio.abc.TaskGroup) -> None:
+        """Start NATS and the broker, tell the broker what it does not know, have it make the reader.
+
+        Raises:
+            HiveError: when one of them does not come up, or the broker does not take what it is told.
+        """
+        await self._core.start()
+        tasks.start_soon(self._sender.run)
+        await self._wait_told()
+        for agent in await self._link.list_agents():
+            if agent.running:
+                # Its processes ended with an earlier supervisor, and nobody saw how.
+                self._spool.append(DriverEventKind.CRASHED, agent.id)
+        await self._wait_told()
+        tasks.start_soon(self._grant_reader)
+
+    async def settle_agents(self, names: Sequence[str]) -> list[Agent]:
+        """Make the agents that are missing, and complete the files of all; answers with those to start."""
+        agents = await anyio.to_thread.run_sync(self._settle_files, names)
+        wanted = [agent for agent in agents if agent.wanted or agent.name in names]
+        # All sockets were bound at the start; of an agent that stays down, a refused connection is the truth.
+        for agent in agents:
+            if agent not in wanted:
+                self._core.close_sockets(AgentRef(agent.id, agent.name, agent.port_block))
+        return wanted
+
+    async def start_agents(self, agents: Sequence[Agent]) -> StartReport:
+        """Start them beside each other, and say how that went."""
+        running: list[str] = []
+        failed: list[str] = []
+        limiter = anyio.CapacityLimiter(_STARTS_AT_ONCE)
+
+        async def start(agent: Agent) -> None:
+            async with limiter:
+                try:
+                    await self._start_agent(agent)
+                    running.append(agent.name)
+                except HiveError as exc:
+                    _log.error("agent_not_started", agent=agent.name, code=exc.code)
+                    failed.append(f"{agent.name} did not start: {exc.message}")
+
+        async with anyio.create_task_group() as starting:
+            for agent in agents:
+                starting.start_soon(start, agent)
+        return StartReport(tuple(sorted(running)), tuple(failed))
+
+    async def _start_agent(self, agent: Agent) -> None:
+        if agent.wanted:
+            await self._driver.get_runner(AgentRef(agent.id, agent.name, agent.port_block)).bring_up()
+            return
+        # Stopped by the operator, now asked for by name: a job has the broker know that it is wanted.
+        job = await self._link.create_job(agent.name, JobKind.START)
+        while job.state not in {JobState.DONE, JobState.FAILED}:
+            job = await self._link.get_job(job.id, wait_seconds=_JOB_POLL_SECONDS)
+        if job.state is JobState.FAILED:
+            raise HiveError(job.error or "the driver gave no reason", code="job_failed")
+
+    def _settle_files(self, names: Sequence[str]) -> list[Agent]:
+        layout, ports = self._plan.layout, self._plan.settings.ports
+        token = read_secret(layout.operator_token_file)
+        with OperatorClient(f"http://127.0.0.1:{ports.broker}", token) as client:
+            known = client.list_agents()
+            for agent in known:
+                ensure_agent(layout, client, ports, agent)
+            root = next((agent.name for agent in known if agent.parent is None), None)
+            if root is None:
+                add_agent(layout, client, ports, ROOT_AGENT, parent=None)
+                root = ROOT_AGENT
+            taken = {agent.name for agent in known} | {root}
+            for name in dict.fromkeys(names):
+                if name not in taken:
+                    add_agent(layout, client, ports, name, parent=root)
+            return client.list_agents()
+
+    async def _wait_told(self) -> None:
+        with anyio.move_on_after(SPOOL_SECONDS) as scope:
+            await self._sender.wait_empty()
+        if scope.cancelled_caught:
+            raise Unavailable(
+                f"the broker does not take what the supervisor reports; see {self._plan.layout.logs_dir}"
+            )
+
+    async def _grant_reader(self) -> None:
+        """Have the broker make the durable of the `default` reader; it needs NATS, which may be late."""
+        with anyio.move_on_after(READER_SECONDS):
+            while True:
+                try:
+                    reader = await self._link.grant_reader(DEFAULT_READER)
+                    if reader.ready:
+                        return
+                except HiveError as exc:
+                    _log.warning("reader_not_granted", code=exc.code, reason=exc.message)
+                await anyio.sleep(_PAUSE_SECONDS)
+        self._console.say("notices: the broker has no NATS yet; it makes the default reader when it has")

@@ -1,0 +1,104 @@
+"""Which processes the supervisor has started, on disk: `run/children.json`.
+
+The next supervisor reads it: units of one that was killed get SIGTERM from the kernel, but may still be
+ending while they hold ports and files. A process is known by its number and start time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from services.hivectl.supervisor.spawn import Child
+from shared.layout import HiveLayout
+
+_log = structlog.get_logger(__name__)
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A process of an earlier supervisor."""
+
+    name: str
+    pid: int
+    start_ticks: int
+
+    @property
+    def alive(self) -> bool:
+        return start_ticks(self.pid) == self.start_ticks
+
+
+class ChildRegister:
+    """The children of this supervisor."""
+
+    def __init__(self, layout: HiveLayout) -> None:
+        self._path = _path(layout)
+        self._children: list[Child] = []
+
+    def add(self, child: Child) -> None:
+        """Note a process right after its start."""
+        self._children = [known for known in self._children if known.status is None] + [child]
+        rows = [{"name": c.name, "pid": c.pid, "start_ticks": start_ticks(c.pid)} for c in self._children]
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        try:
+            fresh.touch(mode=0o600)
+            # Lost with the machine, and then so are the processes: nothing to sync.
+            fresh.write_text(json.dumps(rows))
+            fresh.replace(self._path)
+        except OSError as exc:
+            # A full disk must not keep a unit from running; only a later `up` may have to wait for a port.
+            _log.warning("children_not_noted", reason=exc.strerror)
+
+
+def list_running(layout: HiveLayout) -> list[Leftover]:
+    """What the file names and still runs."""
+    try:
+        rows = json.loads(_path(layout).read_bytes())
+        known = [Leftover(str(row["name"]), int(row["pid"]), int(row["start_ticks"])) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [leftover for leftover in known if leftover.alive]
+
+
+def end_leftovers(layout: HiveLayout, *, grace_seconds: float, say: Callable[[str], None]) -> None:
+    """Wait until nothing of an earlier supervisor runs; SIGKILL what takes longer than `grace_seconds`."""
+    left = list_running(layout)
+    if left:
+        say(f"waiting for units of an earlier supervisor to end: {', '.join(one.name for one in left)}")
+    deadline = time.monotonic() + grace_seconds
+    while left := [one for one in left if one.alive]:
+        if time.monotonic() >= deadline:
+            for one in left:
+                _kill(one)
+        time.sleep(_POLL_SECONDS)
+
+
+def start_ticks(pid: int) -> int:
+    """When a process started, in ticks since boot; 0 when there is none, or a zombie (proc(5), stat)."""
+    try:
+        content = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    # The name in parentheses may itself hold spaces and parentheses.
+    fields = content.rpartition(")")[2].split()
+    return 0 if fields[0] in {"Z", "X"} else int(fields[19])
+
+
+def _kill(leftover: Leftover) -> None:
+    try:
+        if leftover.alive:
+            os.kill(leftover.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _path(layout: HiveLayout) -> Path:
+    return layout.run_dir / "children.json"

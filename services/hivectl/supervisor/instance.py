@@ -1,0 +1,90 @@
+"""One supervisor a root: `run/supervisor.lock`, held for its life, says which process it is.
+
+The lock is the truth and the content only a hint: it is read by `down` and by a repeated `up`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.errors import Conflict
+from shared.layout import HiveLayout
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The supervisor that runs."""
+
+    pid: int
+    started_at: int
+
+
+def lock_path(layout: HiveLayout) -> Path:
+    """Where the lock is."""
+    return layout.run_dir / "supervisor.lock"
+
+
+class InstanceLock:
+    """The lock, while it is ours. Ends with the process at the latest; children do not inherit it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def describe(self, content: Mapping[str, Any]) -> None:
+        """Write who holds it."""
+        data = json.dumps(content).encode()
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, data, 0)
+
+    def release(self) -> None:
+        """Let the next one in."""
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)
+
+
+def acquire(layout: HiveLayout) -> InstanceLock:
+    """Become the supervisor of this root.
+
+    Raises:
+        Conflict: when there is one already.
+    """
+    fd = os.open(lock_path(layout), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        os.close(fd)
+        raise Conflict(f"a supervisor of {layout.root} runs already", code="already_running") from exc
+    return InstanceLock(fd)
+
+
+def is_running(layout: HiveLayout) -> bool:
+    """Whether somebody holds the lock."""
+    try:
+        fd = os.open(lock_path(layout), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(fd)
+
+
+def find_instance(layout: HiveLayout) -> Instance | None:
+    """The running supervisor; None when there is none, or it has not written its name yet."""
+    if not is_running(layout):
+        return None
+    try:
+        content = json.loads(lock_path(layout).read_bytes())
+        return Instance(int(content["pid"]), int(content["started_at"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,134 @@
+"""What `up` was asked for, and the plan that follows from it and from what is on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from services.hivectl.nats_config import find_nats_server
+from services.hivectl.provision import (
+    BUILT_SURFACES,
+    HiveSettings,
+    describe_foreign_nats,
+    ensure_embedded_nats,
+    find_settings,
+    hive_lock,
+    list_blocks,
+    save_settings,
+    write_hive_file,
+)
+from services.hivectl.supervisor.listeners import Listeners, check_port_free
+from services.hivectl.supervisor.units import HivePlan
+from shared.errors import InvalidInput
+from shared.layout import HiveLayout, PortPlan, check_socket_path
+from shared.wire.names import ROOT_AGENT, AgentName, HiveName
+
+
+class UpRequest(BaseModel):
+    """The arguments of `up` that make a difference to the hive; None where the caller said nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    root: Path
+    agents: tuple[AgentName, ...] = ()
+    port_base: int | None = None
+    nats_url: str | None = None
+    hive_name: HiveName | None = None
+
+    @property
+    def layout(self) -> HiveLayout:
+        return HiveLayout(self.root)
+
+
+def build_request(
+    *, root: Path, agents: tuple[str, ...], port_base: int | None, nats_url: str | None, hive_name: str | None
+) -> UpRequest:
+    """Check the arguments.
+
+    Raises:
+        InvalidInput: naming the argument and the rule.
+    """
+    try:
+        # Files are never written through a symbolic link, so a linked root is followed once, here.
+        return UpRequest(
+            root=root.expanduser().resolve(),
+            agents=agents,
+            port_base=port_base,
+            nats_url=nats_url,
+            hive_name=hive_name,
+        )
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        option = {"agents": "--agent", "hive_name": "--hive-name"}.get(
+            str(first["loc"][0]), str(first["loc"][0])
+        )
+        reason = str(first["msg"]).removeprefix("Value error, ")
+        raise InvalidInput(f"{option} {first['input']!r} {reason}") from exc
+
+
+def settle_plan(request: UpRequest, environ: Mapping[str, str] = os.environ) -> tuple[HivePlan, Listeners]:
+    """Answer all questions, bind all sockets, write the files that the units read. Starts nothing.
+
+    What the caller says wins over `HIVE_*` settings, those over what the last `up` kept, that over defaults.
+
+    Raises:
+        Misconfigured: when a port is taken, a path is too long, or a program is missing.
+    """
+    layout = request.layout
+    for name in (ROOT_AGENT, *request.agents):
+        check_socket_path(layout.agent(name).agent_socket)
+    kept = find_settings(layout) or HiveSettings()
+    settings = _settle_settings(request, environ, kept)
+    nats_url = request.nats_url or environ.get("HIVE_BROKER_NATS_URL") or None
+    program = None if nats_url else find_nats_server(_given_program(environ))
+    blocks = list_blocks(layout, kept.ports)
+    missing = {*request.agents, *([] if blocks else [ROOT_AGENT])} - set(blocks)
+    listeners = _bind(settings.ports, blocks, new_agents=len(missing), with_nats=nats_url is None)
+    with hive_lock(layout):
+        save_settings(layout, settings)
+        nats = (
+            describe_foreign_nats(layout, settings, nats_url)
+            if nats_url
+            else ensure_embedded_nats(layout, settings)
+        )
+        write_hive_file(layout, settings.ports, nats.part)
+    return HivePlan(layout, settings, nats, program, dict(environ)), listeners
+
+
+def _settle_settings(request: UpRequest, environ: Mapping[str, str], kept: HiveSettings) -> HiveSettings:
+    name = request.hive_name or environ.get("HIVE_BROKER_HIVE_NAME") or kept.hive_name
+    base = kept.port_base if request.port_base is None else request.port_base
+    try:
+        return HiveSettings(port_base=base, hive_name=name)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        option = "--port-base" if first["loc"] == ("port_base",) else "--hive-name or HIVE_BROKER_HIVE_NAME"
+        raise InvalidInput(f"{option}: {str(first['msg']).removeprefix('Value error, ')}") from exc
+
+
+def _given_program(environ: Mapping[str, str]) -> Path | None:
+    given = environ.get("NATS_SERVER_BIN")
+    return Path(given).expanduser().absolute() if given else None
+
+
+def _bind(ports: PortPlan, blocks: Mapping[str, int], *, new_agents: int, with_nats: bool) -> Listeners:
+    """Bind what is known, and try what new agents are going to get: the lowest blocks that are free."""
+    listeners = Listeners()
+    try:
+        listeners.bind(ports.broker, "broker")
+        if with_nats:
+            check_port_free(ports.nats, "nats")
+        for name, block in blocks.items():
+            for surface in BUILT_SURFACES:
+                listeners.bind(ports.surface(block, surface), f"{surface}-{name}")
+        free = [number for number in range(len(blocks) + new_agents) if number not in blocks.values()]
+        for block in free[:new_agents]:
+            for surface in BUILT_SURFACES:
+                check_port_free(ports.surface(block, surface), f"{surface} of a new agent")
+    except BaseException:
+        listeners.close_all()
+        raise
+    return listeners
