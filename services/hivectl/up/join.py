@@ -1,0 +1,98 @@
+"""A repeated `up`: what runs is left alone, agents that were named are made and started besides."""
+
+from __future__ import annotations
+
+import time
+
+from services.hivectl.client import OperatorClient
+from services.hivectl.hive_file import read_hive_file, read_secret
+from services.hivectl.provision import HiveSettings, add_agent, find_settings
+from services.hivectl.supervisor.bring_up import StartReport
+from services.hivectl.supervisor.console import Console
+from services.hivectl.supervisor.instance import find_instance, is_running
+from services.hivectl.supervisor.request import UpRequest
+from shared.errors import Conflict, Misconfigured, Unavailable
+from shared.layout import HiveLayout
+from shared.wire.lifecycle import Job, JobKind, JobState
+
+JOIN_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+_JOB_POLL_SECONDS = 5
+
+
+def join_running(request: UpRequest, console: Console) -> StartReport:
+    """Wait until the hive that runs is ready, and see to the named agents.
+
+    Raises:
+        Conflict: when it runs with other settings than the caller asks for.
+        Unavailable: when it is not ready in time, or ends meanwhile.
+    """
+    layout = request.layout
+    instance = find_instance(layout)
+    console.say(
+        f"a hive runs in {layout.root} already" + (f" (supervisor {instance.pid})" if instance else "")
+    )
+    with _wait_for_driver(layout) as client:
+        _check_same(request, client)
+        jobs = [client.create_job(name, JobKind.START) for name in _list_missing(request, client)]
+        ended = [_wait_for(client, job) for job in jobs]
+        running = tuple(agent.name for agent in client.list_agents() if agent.running)
+    failed = tuple(f"{job.agent} did not start: {job.error}" for job in ended if job.state is JobState.FAILED)
+    return StartReport(running, failed)
+
+
+def _list_missing(request: UpRequest, client: OperatorClient) -> list[str]:
+    """The named agents that do not run; those that do not exist are made."""
+    ports = (find_settings(request.layout) or HiveSettings()).ports
+    agents = {agent.name: agent for agent in client.list_agents()}
+    root = next((agent.name for agent in agents.values() if agent.parent is None), None)
+    missing = []
+    for name in dict.fromkeys(request.agents):
+        if name not in agents:
+            agents[name] = add_agent(request.layout, client, ports, name, parent=root)
+        if not agents[name].running:
+            missing.append(name)
+    return missing
+
+
+def _wait_for_driver(layout: HiveLayout) -> OperatorClient:
+    """A client of the running hive, which may be starting yet, or ending."""
+    deadline = time.monotonic() + JOIN_SECONDS
+    while time.monotonic() < deadline and is_running(layout):
+        if (client := _find_client(layout)) is not None:
+            return client
+        time.sleep(_POLL_SECONDS)
+    raise Unavailable(
+        f"the hive in {layout.root} does not become ready; look into {layout.logs_dir}, "
+        "or end it with `hivectl down` and try again"
+    )
+
+
+def _find_client(layout: HiveLayout) -> OperatorClient | None:
+    try:
+        broker = read_hive_file(layout).broker
+        client = OperatorClient(broker.url, read_secret(broker.operator_token_file))
+        if client.get_hive().driver_connected:
+            return client
+    except (Unavailable, Misconfigured):
+        pass
+    return None
+
+
+def _check_same(request: UpRequest, client: OperatorClient) -> None:
+    kept = find_settings(request.layout) or HiveSettings()
+    pairs = (
+        ("--port-base", kept.port_base, request.port_base),
+        ("--hive-name", client.get_hive().hive_name, request.hive_name),
+    )
+    differs = [
+        f"{option} is {now}, not {wanted}" for option, now, wanted in pairs if wanted not in {None, now}
+    ]
+    if differs:
+        raise Conflict(f"of the hive that runs {' and '.join(differs)}; end it first with `hivectl down`")
+
+
+def _wait_for(client: OperatorClient, job: Job) -> Job:
+    while job.state not in {JobState.DONE, JobState.FAILED}:
+        job = client.get_job(job.id, wait_seconds=_JOB_POLL_SECONDS)
+    return job

@@ -1,0 +1,61 @@
+"""Decides which of the three it is: in the foreground, detached, or joining what runs."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from services.hivectl.supervisor.bring_up import StartReport
+from services.hivectl.supervisor.console import Console, QuietConsole, TerminalConsole
+from services.hivectl.supervisor.detach import start_detached
+from services.hivectl.supervisor.instance import is_running
+from services.hivectl.supervisor.request import build_request
+from services.hivectl.supervisor.supervise import supervise
+from services.hivectl.up.join import join_running
+from services.hivectl.up.options import UpOptions
+from services.hivectl.up.summary import show_summary
+
+
+def run_up(options: UpOptions) -> int:
+    """Do it. In the foreground this returns when the hive is down again.
+
+    Returns:
+        0, or 1 when the hive runs but an agent did not start.
+
+    Raises:
+        HiveError: when there is no hive to speak of; the text says what to do.
+    """
+    _open_standard_streams()
+    request = build_request(
+        root=options.root,
+        agents=options.agents,
+        port_base=options.port_base,
+        nats_url=options.nats_url,
+        hive_name=options.hive_name,
+    )
+    console: Console = QuietConsole() if options.as_json else TerminalConsole()
+    begun = time.monotonic()
+    exit_code = 0
+
+    def show(report: StartReport, how_to_stop: str) -> None:
+        nonlocal exit_code
+        seconds = time.monotonic() - begun
+        show_summary(
+            request.layout, report, seconds=seconds, how_to_stop=how_to_stop, as_json=options.as_json
+        )
+        exit_code = 1 if report.failed else 0
+
+    if is_running(request.layout):
+        show(join_running(request, console), "hivectl down")
+    elif options.detach:
+        show(start_detached(request, console), "hivectl down")
+    else:
+        supervise(request, console, on_up=lambda report: show(report, "Ctrl-C, or hivectl down"))
+    return exit_code
+
+
+def _open_standard_streams() -> None:
+    """Have descriptors 0 to 2 lead somewhere: a socket with such a number would be lost in a child."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
