@@ -15,7 +15,7 @@ log = get_logger()
 class LimitedProtocol(HttpToolsProtocol):
     """Drops a connection whose request line and headers pass `MAX_HEAD_BYTES`.
 
-    It looks after every read from the socket, so that a head which arrives in one read may be somewhat larger.
+    It looks after every read from the socket, so a head that arrives in one read may be somewhat larger.
     """
 
     _head_bytes = 0
