@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shared.errors import HiveError
+from shared.errors import HiveError, OutcomeUnknown
 from shared.runtime.answers import INTERNAL_MESSAGE, ErrorAnswer, answer_error
 from shared.runtime.faults import register_error_handlers
 from shared.runtime.guard import Authenticate, Guard
@@ -25,6 +25,7 @@ from shared.runtime.ids import new_ulid
 from shared.runtime.log import get_logger, request_id
 
 MAX_BODY_BYTES = 1_048_576
+CUT_MESSAGE = "this service stopped before the request was done; it may or may not have taken effect"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
 
 log = get_logger()
@@ -100,11 +101,19 @@ class RequestScope:
         facts = {"method": scope["method"], "path": scope["path"]}
         try:
             answer = await self._run(scope, receive, send_with_id, facts)
+            # Once the answer has begun nothing can be added; the connection closes and the caller sees so.
             if answer is not None and status == 0:
                 await answer(scope, receive, send_with_id)
             log.debug(
                 "request_finished", **facts, status=status, seconds=round(time.monotonic() - started, 4)
             )
+        except anyio.get_cancelled_exc_class():
+            # Only the server's own stop cancels a request from outside.
+            log.warning("request_cut", **facts)
+            if status == 0:
+                with anyio.CancelScope(shield=True):
+                    await answer_error(OutcomeUnknown(CUT_MESSAGE))(scope, receive, send_with_id)
+            raise
         finally:
             request_id.reset(reset)
 
@@ -118,10 +127,6 @@ class RequestScope:
             if exc.http_status >= 500:
                 log.warning("request_failed", **facts, code=exc.code, reason=exc.message)
             return answer_error(exc)
-        except anyio.get_cancelled_exc_class():
-            # Only the server's own stop cancels a request from outside.
-            log.warning("request_cut", **facts)
-            raise
         except Exception:
             log.exception("request_crashed", **facts)
             return ErrorAnswer(500, "internal", INTERNAL_MESSAGE)

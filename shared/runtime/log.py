@@ -5,6 +5,7 @@ Libraries are heard from `warning` on, whatever the level: below it some print h
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import logging
 import re
@@ -84,6 +85,12 @@ def _route_uvicorn(level: LogLevel) -> None:
         logger.propagate = name != "uvicorn.access"
         logger.setLevel(logging.NOTSET)
     logging.getLogger("uvicorn").setLevel("DEBUG" if level == "debug" else "WARNING")
+    logging.getLogger("uvicorn.error").filters[:] = [_is_no_cancellation]
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Leave out the traceback of a request that the server itself cut: `request_cut` says it."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 class _Bind:

@@ -29,8 +29,6 @@ EXIT_FAILED = 1
 KEEP_ALIVE_SECONDS = 75
 # Time for requests on connections that the kernel had handed over when the stop began.
 _LAST_CALL_SECONDS = 0.05
-# What a unit's own clean-up may take once its requests are done.
-_CLOSE_SECONDS = 10.0
 
 log = get_logger()
 
@@ -43,6 +41,7 @@ def serve(
     port_setting: str,
     on_stop: Callable[[], None] | None = None,
     grace_seconds: float = 5,
+    close_seconds: float = 10,
     behind_proxy: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT; return after a graceful stop.
@@ -58,6 +57,8 @@ def serve(
         port_setting: what to change when the port is taken, e.g. `HIVE_MCP_PORT`.
         on_stop: called once, in the event loop, when the stop begins.
         grace_seconds: how long requests in progress may take.
+        close_seconds: how long the end of the app's lifespan may take after that, before the process ends
+            with status 1 all the same.
         behind_proxy: the operator declared a proxy with TLS in front; without it only loopback is served.
 
     Raises:
@@ -80,7 +81,7 @@ def serve(
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=grace_seconds,  # type: ignore[arg-type]  # goes to asyncio.wait_for
         )
-        server = _Server(config, on_stop, grace_seconds)
+        server = _Server(config, on_stop, limit_seconds=grace_seconds + close_seconds)
         watched.on_failure = server.stop
         # A handler and not SIG_IGN, which programs started by this one would inherit.
         signal.signal(signal.SIGHUP, lambda *_: None)
@@ -161,11 +162,11 @@ class _Server(uvicorn.Server):
     """uvicorn with our stop: first signal graceful, second one final, exit status 0 when it went well."""
 
     def __init__(
-        self, config: uvicorn.Config, on_stop: Callable[[], None] | None, grace_seconds: float
+        self, config: uvicorn.Config, on_stop: Callable[[], None] | None, *, limit_seconds: float
     ) -> None:
         super().__init__(config)
         self._on_stop = on_stop
-        self._limit_seconds = grace_seconds + _CLOSE_SECONDS
+        self._limit_seconds = limit_seconds
         self._signalled = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
