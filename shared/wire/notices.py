@@ -53,8 +53,25 @@ def notice_type(event: NoticeEvent) -> str:
     return f"hyperhive.agent.{event}.v1"
 
 
+def reader_identity(hive: str, reader: str) -> str:
+    """The NATS user, account and durable pull consumer of a reader: one word for the three.
+
+    Several hives may share a server, so the hive is part of it. Names have no capitals: no two pairs give
+    the same word, and none is the broker's user.
+    """
+    return f"{hive}-READER-{reader}"
+
+
+def inbox_prefix_of(user: str) -> str:
+    """Where a NATS user gets its answers; the server lets it subscribe to no other inbox."""
+    return f"_INBOX_{user}"
+
+
 class NoticeReader(WireResult):
-    """A subscriber: its user, its durable pull consumer and its inbox prefix all follow from its name."""
+    """A subscriber: its user, its durable pull consumer and its inbox prefix all follow from its name.
+
+    `durable` is its `reader_identity` and so its user too. `ready` says whether the consumer exists.
+    """
 
     name: str
     durable: str
