@@ -1,4 +1,4 @@
-"""A detached supervisor, started by `up --detach`: `-m services.hivectl.supervisor REQUEST_JSON STATUS_FD`."""
+"""The detached supervisor of `up --detach`: `-m services.hivectl.supervisor REQUEST_JSON STATUS_FD`."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Protocol
 
 import anyio
 import anyio.abc
 import structlog
 
 from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
-from services.hivectl.supervisor.broker_link import BrokerLink
 from shared.errors import HiveError, Unavailable
 from shared.runtime.ids import new_ulid
 from shared.wire.lifecycle import ClaimRequest, Job, JobKind
@@ -25,10 +25,17 @@ _REMEMBERED = 1000
 _log = structlog.get_logger(__name__)
 
 
+class JobSource(Protocol):
+    """The broker, as far as it matters here."""
+
+    async def claim(self, request: ClaimRequest) -> Job | None:
+        """The next job, or None when none came within the wait."""
+
+
 class ProcessDriver:
     """All agents of this hive, by id."""
 
-    def __init__(self, link: BrokerLink, build_runner: Callable[[AgentRef], AgentRunner]) -> None:
+    def __init__(self, link: JobSource, build_runner: Callable[[AgentRef], AgentRunner]) -> None:
         self._link = link
         self._build_runner = build_runner
         self._runners: dict[int, AgentRunner] = {}

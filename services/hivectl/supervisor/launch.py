@@ -26,7 +26,11 @@ def main() -> None:
             raise SystemExit(143)
     # This interpreter ignores SIGPIPE, and exec hands that on.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    os.execv(sys.argv[2], sys.argv[2:])  # noqa: S606 - no shell is the point
+    try:
+        os.execv(sys.argv[2], sys.argv[2:])  # noqa: S606 - no shell is the point
+    except OSError as exc:
+        sys.stderr.write(f"{sys.argv[2]}: {exc.strerror}\n")
+        raise SystemExit(127) from exc
 
 
 if __name__ == "__main__":

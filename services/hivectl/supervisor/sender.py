@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import anyio
 import structlog
 
 from services.hivectl.spool import EventSpool, SpooledEvent
-from services.hivectl.supervisor.broker_link import BrokerLink
 from shared.errors import Conflict, HiveError, InvalidInput, NotFound
 from shared.wire.lifecycle import DriverEvents
 
@@ -17,10 +18,17 @@ _MAX_PAUSE_SECONDS = 5.0
 _log = structlog.get_logger(__name__)
 
 
+class EventReceiver(Protocol):
+    """The broker, as far as it matters here."""
+
+    async def report(self, events: DriverEvents) -> None:
+        """Take them all, or raise and take none."""
+
+
 class EventSender:
     """Run `run` in a task of its own; `wait_empty` returns whenever the broker knows all."""
 
-    def __init__(self, spool: EventSpool, link: BrokerLink, *, driver_id: str) -> None:
+    def __init__(self, spool: EventSpool, link: EventReceiver, *, driver_id: str) -> None:
         self._spool = spool
         self._link = link
         self._driver_id = driver_id

@@ -54,8 +54,12 @@ def supervise(request: UpRequest, console: Console, *, on_up: Callable[[StartRep
             lock.describe({**whoami, "port_base": port_base})
             spool = EventSpool(layout.database.with_name("driver-spool.sqlite"))
             _log.info("supervisor_started", root=str(layout.root), port_base=port_base, revision=revision())
+
+            async def run() -> None:
+                await Hive(plan, listeners, spool, console, on_up=on_up).run(request.agents)
+
             try:
-                anyio.run(Hive(plan, listeners, spool, console, on_up=on_up).run, request.agents)
+                anyio.run(run)
             except HiveError as exc:
                 _log.error("hive_not_up", code=exc.code, reason=exc.message)
                 raise
