@@ -1,0 +1,279 @@
+"""Jobs of an agent, with real processes: what is done, what is reported, what repeating it does."""
+
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import pytest
+
+from services.hivectl.spool import EventSpool
+from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
+from services.hivectl.supervisor.console import QuietConsole
+from services.hivectl.supervisor.keeper import Keeper, KeeperListener
+from services.hivectl.supervisor.listeners import Listeners
+from services.hivectl.supervisor.spawn import Child, spawn
+from shared.errors import HiveError
+from shared.wire.lifecycle import Job, JobKind, JobState
+from tests.unit.hivectl.supervisor.tiny import QUICK, RUNS, never_ready, ready_at_once, shell_spec
+
+pytestmark = pytest.mark.anyio
+
+IRIS = AgentRef(agent_id=4, name="iris", port_block=0)
+
+
+class TinyUnits:
+    """Surfaces that are shell scripts, on one real listening socket."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.script = RUNS
+        self.probe: Callable[[], Awaitable[None]] = ready_at_once
+        self.children: list[Child] = []
+        self.listeners = Listeners()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+
+    def build_surfaces(
+        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
+    ) -> dict[str, Keeper]:
+        self.listeners.bind(self.port, agent.name)
+
+        def launch() -> Child:
+            self.children.append(spawn(shell_spec(self.directory, self.script)))
+            return self.children[-1]
+
+        keeper = Keeper(
+            "tiny", launch=launch, probe=self.probe, listener=listener, persistent=persistent, pauses=QUICK
+        )
+        return {"hyperhive": keeper}
+
+    def close_sockets(self, agent: AgentRef) -> None:
+        self.listeners.close(self.port)
+
+    def is_listening(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+class Scene:
+    """A runner, and what it has reported."""
+
+    def __init__(self, directory: Path, spool: EventSpool, tasks: anyio.abc.TaskGroup) -> None:
+        self.units = TinyUnits(directory)
+        self.spool = spool
+        self.put_away: list[AgentRef] = []
+        self.refuses_to_go = False
+        self.runner = AgentRunner(
+            IRIS,
+            self.units,
+            spool,
+            tasks,
+            QuietConsole(),
+            put_away=self._put_away,
+            ready_seconds=2,
+            stop_seconds=2,
+        )
+        self._jobs = 0
+
+    async def do(self, kind: JobKind) -> None:
+        self._jobs += 1
+        await self.runner.perform(
+            Job(
+                id=self._jobs,
+                kind=kind,
+                agent=IRIS.name,
+                agent_id=IRIS.agent_id,
+                port_block=0,
+                state=JobState.CLAIMED,
+                created_at=1,
+            )
+        )
+
+    def told(self) -> list[str]:
+        return [str(one.event.kind) for one in self.spool.list_oldest(100)]
+
+    async def until_told(self, *kinds: str) -> None:
+        while self.told() != list(kinds):
+            changed = anyio.Event()
+            self.spool.on_append = changed.set
+            await changed.wait()
+
+    def _put_away(self, agent: AgentRef) -> None:
+        if self.refuses_to_go:
+            raise HiveError("the disk is full", code="storage_failed")
+        self.put_away.append(agent)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[EventSpool]:
+    with closing(EventSpool(tmp_path / "spool.sqlite")) as opened:
+        yield opened
+
+
+async def test_a_start_is_reported_once_ready_and_repeating_it_changes_nothing(
+    tmp_path: Path, spool: EventSpool
+) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            await scene.do(JobKind.START)
+            await scene.do(JobKind.START)
+            assert scene.told() == ["started", "job_done", "job_done"]
+            assert {one.event.agent_id for one in spool.list_oldest(9)} == {IRIS.agent_id}
+            assert [one.event.job_id for one in spool.list_oldest(9)] == [None, 1, 2]
+            assert len(scene.units.children) == 1
+            assert scene.units.is_listening()
+            await scene.runner.shut_down()
+
+
+async def test_a_stop_closes_the_sockets_and_repeating_it_changes_nothing(
+    tmp_path: Path, spool: EventSpool
+) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            await scene.do(JobKind.START)
+            await scene.do(JobKind.STOP)
+            await scene.do(JobKind.STOP)
+    assert scene.told() == ["started", "job_done", "stopped", "job_done", "job_done"]
+    assert not scene.units.is_listening()
+    assert scene.units.children[0].status is not None
+
+
+async def test_a_kill_does_not_ask(tmp_path: Path, spool: EventSpool) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            scene.units.script = "trap '' TERM; while :; do sleep 0.05; done"
+            await scene.do(JobKind.START)
+            await scene.do(JobKind.KILL)
+    assert scene.told() == ["started", "job_done", "killed", "job_done"]
+    assert scene.units.children[0].status is not None
+    assert scene.units.children[0].status.signal == signal.SIGKILL
+
+
+async def test_a_restart_keeps_the_sockets_open(tmp_path: Path, spool: EventSpool) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            await scene.do(JobKind.START)
+            with socket.create_connection(("127.0.0.1", scene.units.port)) as waiting:
+                await scene.do(JobKind.RESTART)
+                waiting.sendall(b"still here")
+            assert scene.told()[2:] == ["stopped", "started", "job_done"]
+            assert len(scene.units.children) == 2
+            await scene.runner.shut_down()
+
+
+async def test_a_crash_is_reported_with_its_signal_and_the_agent_started_again(
+    tmp_path: Path, spool: EventSpool
+) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            await scene.do(JobKind.START)
+            os.kill(scene.units.children[0].pid, signal.SIGSEGV)
+            await scene.until_told("started", "job_done", "crashed", "started")
+            assert spool.list_oldest(9)[2].event.exit_signal == signal.SIGSEGV
+            assert scene.units.is_listening()
+            await scene.runner.shut_down()
+    assert scene.told()[-1] == "stopped"
+
+
+async def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path, spool: EventSpool) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            scene.units.script, scene.units.probe = "echo bad settings; exit 3", never_ready
+            await scene.do(JobKind.START)
+            await scene.do(JobKind.STOP)
+    assert scene.told() == ["job_failed", "job_done"]
+    error = spool.list_oldest(1)[0].event.error
+    assert error == "tiny exited with code 3 before it was ready, stays down; it logged:\nbad settings"
+    assert not scene.units.is_listening()
+
+
+async def test_a_port_that_is_taken_fails_the_job(tmp_path: Path, spool: EventSpool) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            with socket.create_server(("127.0.0.1", scene.units.port)):
+                await scene.do(JobKind.START)
+    event = spool.list_oldest(1)[0].event
+    assert event.kind == "job_failed"
+    assert event.error is not None
+    assert "--port-base" in event.error
+
+
+async def test_an_agent_that_is_wanted_is_tried_until_it_comes_up(tmp_path: Path, spool: EventSpool) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            scene.units.script = "test -e second || { touch second; exit 1; }; touch up; exec sleep 600"
+
+            async def ready_when_up() -> None:
+                while not (tmp_path / "up").exists():  # noqa: ASYNC110 - the unit is another process
+                    await anyio.sleep(0.01)
+
+            scene.units.probe = ready_when_up
+            with pytest.raises(HiveError, match="exited with code 1"):
+                await scene.runner.bring_up()
+            await scene.until_told("started")
+            await scene.runner.shut_down()
+
+
+async def test_a_destruction_is_the_only_thing_reported_of_a_running_agent(
+    tmp_path: Path, spool: EventSpool
+) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            await scene.do(JobKind.START)
+            await scene.do(JobKind.DESTROY)
+            await scene.do(JobKind.DESTROY)
+    assert scene.told()[2:] == ["destroyed", "job_done", "destroyed", "job_done"]
+    assert scene.put_away == [IRIS, IRIS]
+    assert not scene.units.is_listening()
+
+
+async def test_an_agent_whose_files_cannot_be_moved_is_not_destroyed(
+    tmp_path: Path, spool: EventSpool
+) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            scene.refuses_to_go = True
+            await scene.do(JobKind.START)
+            await scene.do(JobKind.DESTROY)
+    assert scene.told()[2:] == ["killed", "job_failed"]
+
+
+async def test_jobs_of_one_agent_run_one_after_the_other(tmp_path: Path, spool: EventSpool) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            async with anyio.create_task_group() as jobs:
+                for kind in (JobKind.START, JobKind.STOP, JobKind.START, JobKind.KILL):
+                    jobs.start_soon(scene.do, kind)
+    assert [kind for kind in scene.told() if kind != "job_done"] == [
+        "started",
+        "stopped",
+        "started",
+        "killed",
+    ]
+
+
+async def test_a_hive_that_goes_down_at_once_reports_a_stop_too(tmp_path: Path, spool: EventSpool) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks)
+            scene.units.script = "trap '' TERM; while :; do sleep 0.05; done"
+            await scene.do(JobKind.START)
+            await scene.runner.shut_down(at_once=True)
+            await scene.runner.shut_down(at_once=True)
+    assert scene.told()[2:] == ["stopped"]

@@ -1,0 +1,116 @@
+"""The driver claims jobs and gives each to its agent once, also when an answer of the broker was lost."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import pytest
+
+from services.hivectl.spool import EventSpool
+from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
+from services.hivectl.supervisor.console import QuietConsole
+from services.hivectl.supervisor.driver import ProcessDriver
+from services.hivectl.supervisor.keeper import Keeper, KeeperListener
+from shared.errors import HiveError, OutcomeUnknown, Unavailable
+from shared.wire.lifecycle import ClaimRequest, Job, JobKind, JobState
+
+pytestmark = pytest.mark.anyio
+
+
+class Jobs:
+    """A broker whose answers were written beforehand; after the last one it has nothing more to do."""
+
+    def __init__(self, *answers: Job | HiveError) -> None:
+        self.answers = list(answers)
+        self.claimed_as: list[str] = []
+
+    async def claim(self, request: ClaimRequest) -> Job | None:
+        self.claimed_as.append(request.driver_id)
+        if not self.answers:
+            await anyio.sleep_forever()
+        answer = self.answers.pop(0)
+        if isinstance(answer, HiveError):
+            raise answer
+        return answer
+
+
+class NoUnits:
+    """Agents without surfaces: jobs on them are done at once."""
+
+    def build_surfaces(
+        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
+    ) -> dict[str, Keeper]:
+        return {}
+
+    def close_sockets(self, agent: AgentRef) -> None:
+        pass
+
+
+def build_job(number: int, kind: JobKind, agent_id: int) -> Job:
+    return Job(
+        id=number,
+        kind=kind,
+        agent=f"agent{agent_id}",
+        agent_id=agent_id,
+        port_block=0,
+        state=JobState.CLAIMED,
+        created_at=1,
+    )
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[EventSpool]:
+    with closing(EventSpool(tmp_path / "spool.sqlite")) as opened:
+        yield opened
+
+
+async def drive(spool: EventSpool, jobs: Jobs, *, until_done: int) -> ProcessDriver:
+    async with anyio.create_task_group() as tasks:
+
+        def build(agent: AgentRef) -> AgentRunner:
+            return AgentRunner(agent, NoUnits(), spool, tasks, QuietConsole(), put_away=lambda _: None)
+
+        driver = ProcessDriver(jobs, build)
+        with anyio.fail_after(10):
+            tasks.start_soon(driver.run, tasks)
+            while len(done(spool)) < until_done:
+                changed = anyio.Event()
+                spool.on_append = changed.set
+                await changed.wait()
+        tasks.cancel_scope.cancel()
+    return driver
+
+
+def done(spool: EventSpool) -> list[int | None]:
+    return [one.event.job_id for one in spool.list_oldest(100) if one.event.kind == "job_done"]
+
+
+async def test_jobs_are_done_once_each(spool: EventSpool) -> None:
+    jobs = Jobs(*(build_job(number, JobKind.STOP, number) for number in (1, 2, 3)))
+    driver = await drive(spool, jobs, until_done=3)
+    assert sorted(done(spool), key=str) == [1, 2, 3]
+    assert len(set(jobs.claimed_as)) == 1
+    assert len(driver.runners) == 3
+
+
+async def test_after_a_lost_answer_it_claims_as_somebody_else_and_does_nothing_twice(
+    spool: EventSpool,
+) -> None:
+    first, lost = build_job(1, JobKind.STOP, 1), build_job(2, JobKind.STOP, 1)
+    jobs = Jobs(first, OutcomeUnknown("broke"), first, lost)
+    await drive(spool, jobs, until_done=2)
+    assert done(spool) == [1, 2]
+    assert len(set(jobs.claimed_as)) == 2
+
+
+async def test_a_broker_that_is_down_is_asked_again_under_the_same_name(spool: EventSpool) -> None:
+    jobs = Jobs(Unavailable("down"), build_job(1, JobKind.STOP, 1))
+    await drive(spool, jobs, until_done=1)
+    assert len(set(jobs.claimed_as)) == 1
+
+
+async def test_a_destroyed_agent_is_forgotten(spool: EventSpool) -> None:
+    driver = await drive(spool, Jobs(build_job(1, JobKind.DESTROY, 1)), until_done=1)
+    assert driver.runners == []
