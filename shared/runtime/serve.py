@@ -180,7 +180,7 @@ class _Server(uvicorn.Server):
             host, port = listener.getsockname()[:2]
             log.info("serving_started", host=host, port=port)
         if self.should_exit:
-            self._begin_stop()
+            self._tell_app()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal. uvicorn's own version would end the process by the same signal after the stop."""
@@ -192,13 +192,18 @@ class _Server(uvicorn.Server):
 
     def stop(self) -> None:
         """Begin the graceful stop, once."""
-        if not self.should_exit and self._loop is not None and self.started:
+        if not self.should_exit and self._loop is not None:
             self._loop.call_soon_threadsafe(self._begin_stop)
         self.should_exit = True
 
     def _begin_stop(self) -> None:
         log.info("stop_started", requests=len(self.server_state.tasks))
         asyncio.get_running_loop().call_later(self._limit_seconds, self._give_up)
+        # Before the start is over there are no streams to end; `startup` makes up for it.
+        if self.started:
+            self._tell_app()
+
+    def _tell_app(self) -> None:
         if self._on_stop is not None:
             try:
                 self._on_stop()

@@ -131,3 +131,9 @@ async def scripted(*steps: Step, port: int = 0) -> AsyncIterator[ScriptedBroker]
         await tasks.start(broker.serve)
         yield broker
         tasks.cancel_scope.cancel()
+
+
+async def free_port() -> int:
+    """A port on which nobody listens."""
+    async with scripted(break_off) as broker:
+        return broker.port

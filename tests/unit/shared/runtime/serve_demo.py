@@ -39,6 +39,9 @@ def main() -> None:
             raise Misconfigured("the token file is missing; set HIVE_TOKEN_FILE")
         if mode == "bug":
             raise RuntimeError("a bug in the start")
+        if mode == "slow_start":
+            log.info("start_waits")
+            await anyio.sleep_forever()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(crash_later)
             yield

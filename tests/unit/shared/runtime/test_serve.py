@@ -54,13 +54,13 @@ class Demo:
 
 
 @contextmanager
-def running(directory: Path, *, command: list[str] | None = None, **env: str) -> Iterator[Demo]:
+def running(directory: Path, *, until: str = "serving_started", **env: str) -> Iterator[Demo]:
     """The demo on a socket that this test holds, once it serves."""
     log = directory / f"{len(list(directory.iterdir()))}.log"
     with bind_listener("127.0.0.1", 0, setting="none") as listener, log.open("wb") as output:
         fd = listener.fileno()
         process = subprocess.Popen(
-            command or MODULE,
+            MODULE,
             env={**os.environ, "HIVE_LISTEN_FD": str(fd), **env},
             pass_fds=[fd],
             cwd=ROOT,
@@ -68,7 +68,7 @@ def running(directory: Path, *, command: list[str] | None = None, **env: str) ->
         )
         demo = Demo(process, log, f"http://127.0.0.1:{listener.getsockname()[1]}")
         try:
-            demo.wait_for("serving_started")
+            demo.wait_for(until)
             yield demo
         finally:
             process.kill()
@@ -253,6 +253,14 @@ def test_a_failed_background_task_ends_the_unit(tmp_path: Path) -> None:
 
 def test_a_unit_that_cannot_close_is_ended_all_the_same(tmp_path: Path) -> None:
     with running(tmp_path, DEMO_MODE="stuck") as demo:
+        demo.signal()
+
+        assert demo.end() == 1
+        assert demo.heard("stop_overran")
+
+
+def test_a_start_that_hangs_is_ended_by_a_signal_in_bounded_time(tmp_path: Path) -> None:
+    with running(tmp_path, until="start_waits", DEMO_MODE="slow_start") as demo:
         demo.signal()
 
         assert demo.end() == 1
