@@ -51,7 +51,11 @@ def configure_logging(
         )
         final += [_strip_control, renderer]
     else:
-        final += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=repr)]
+        final += [
+            structlog.processors.format_exc_info,
+            _order,
+            structlog.processors.JSONRenderer(default=repr),
+        ]
 
     handler = logging.StreamHandler(out)
     handler.setFormatter(
@@ -112,6 +116,11 @@ def _add_time(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
     now = dt.datetime.now(dt.UTC)
     event["at"] = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return event
+
+
+def _order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """When, how bad and what come first, for whoever reads the lines as they are."""
+    return {key: event[key] for key in ("at", "level", "event")} | event
 
 
 def _add_origin(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
