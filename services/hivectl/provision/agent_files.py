@@ -25,6 +25,9 @@ from shared.wire.agents import Agent, CreateAgent, RotateToken
 class AgentRegistry(Protocol):
     """The part of the operator's client that is needed here."""
 
+    def list_agents(self) -> list[Agent]:
+        """All living agents."""
+
     def get_agent(self, name: str) -> Agent:
         """The row, or `NotFound`."""
 
@@ -36,9 +39,9 @@ class AgentRegistry(Protocol):
 
 
 def add_agent(
-    layout: HiveLayout, registry: AgentRegistry, ports: PortPlan, name: str, *, parent: str | None
+    layout: HiveLayout, registry: AgentRegistry, ports: PortPlan, name: str, *, parent: str | None = None
 ) -> Agent:
-    """Create an agent and its files.
+    """Create an agent and its files. Without `parent` it stands below the root agent, if there is one.
 
     Raises:
         Conflict: when there is one of that name; nothing was changed.
@@ -58,8 +61,9 @@ def add_agent(
             write_private(paths.token_file, new_token().encode() + b"\n")
         token = read_token(paths)
         try:
+            above = parent or _find_root(registry)
             agent = registry.create_agent(
-                CreateAgent(name=name, token_sha256=hash_token(token), parent=parent)
+                CreateAgent(name=name, token_sha256=hash_token(token), parent=above)
             )
         except Conflict:
             if not unfinished:
@@ -104,6 +108,10 @@ def archive_agent(layout: HiveLayout, name: str, agent_id: int) -> None:
                 remove_private(secret)
             _move_away(paths, layout.root / "destroyed" / f"{name}.{agent_id}")
         refresh_hive_file(layout)
+
+
+def _find_root(registry: AgentRegistry) -> str | None:
+    return next((agent.name for agent in registry.list_agents() if agent.parent is None), None)
 
 
 def _make_dirs(paths: AgentLayout) -> None:

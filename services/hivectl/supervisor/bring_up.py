@@ -130,14 +130,11 @@ class BringUp:
             known = client.list_agents()
             for agent in known:
                 ensure_agent(layout, client, ports, agent)
-            root = next((agent.name for agent in known if agent.parent is None), None)
-            if root is None:
-                add_agent(layout, client, ports, ROOT_AGENT, parent=None)
-                root = ROOT_AGENT
-            taken = {agent.name for agent in known} | {root}
-            for name in dict.fromkeys(names):
+            first = [] if any(agent.parent is None for agent in known) else [ROOT_AGENT]
+            taken = {agent.name for agent in known}
+            for name in dict.fromkeys([*first, *names]):
                 if name not in taken:
-                    add_agent(layout, client, ports, name, parent=root)
+                    add_agent(layout, client, ports, name)
             return client.list_agents()
 
     async def _wait_told(self) -> None:

@@ -45,11 +45,10 @@ def _list_missing(request: UpRequest, client: OperatorClient) -> list[str]:
     """The named agents that do not run; those that do not exist are made."""
     ports = (find_settings(request.layout) or HiveSettings()).ports
     agents = {agent.name: agent for agent in client.list_agents()}
-    root = next((agent.name for agent in agents.values() if agent.parent is None), None)
     missing = []
     for name in dict.fromkeys(request.agents):
         if name not in agents:
-            agents[name] = add_agent(request.layout, client, ports, name, parent=root)
+            agents[name] = add_agent(request.layout, client, ports, name)
         if not agents[name].running:
             missing.append(name)
     return missing

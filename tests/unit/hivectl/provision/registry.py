@@ -17,6 +17,9 @@ class Registry:
         self.fail_before: set[str] = set()
         self.fail_after: set[str] = set()
 
+    def list_agents(self) -> list[Agent]:
+        return list(self.agents.values())
+
     def get_agent(self, name: str) -> Agent:
         self._break(self.fail_before, "get_agent")
         if name not in self.agents:

@@ -68,24 +68,32 @@ def test_a_new_agent_has_private_files_and_is_in_hive_json(layout: HiveLayout) -
     assert list_blocks(layout, PORTS) == {"iris": 0}
 
 
+def test_without_a_parent_an_agent_stands_below_the_root(layout: HiveLayout) -> None:
+    registry = Registry()
+    assert add_agent(layout, registry, PORTS, "ruth").parent is None
+    assert add_agent(layout, registry, PORTS, "iris").parent == "ruth"
+    assert add_agent(layout, registry, PORTS, "fred", parent="iris").parent == "iris"
+    assert add_agent(layout, registry, PORTS, "gina").parent == "ruth"
+
+
 def test_a_name_that_is_taken_changes_nothing(layout: HiveLayout) -> None:
     registry = Registry()
-    add_agent(layout, registry, PORTS, "iris", parent=None)
+    add_agent(layout, registry, PORTS, "iris")
     token = read_token(layout, "iris")
     with pytest.raises(Conflict, match="already"):
-        add_agent(layout, registry, PORTS, "iris", parent=None)
+        add_agent(layout, registry, PORTS, "iris")
     assert read_token(layout, "iris") == token
     assert_consistent(layout, registry, "iris")
 
 
 def test_a_name_that_the_broker_refuses_leaves_no_files(layout: HiveLayout) -> None:
     registry = Registry()
-    add_agent(layout, registry, PORTS, "iris", parent=None)
+    add_agent(layout, registry, PORTS, "iris")
     elsewhere = HiveLayout(layout.root.parent / "other")
     ensure_hive_files(elsewhere)
     write_hive_file(elsewhere, PORTS, None)
     with pytest.raises(Conflict):
-        add_agent(elsewhere, registry, PORTS, "iris", parent=None)
+        add_agent(elsewhere, registry, PORTS, "iris")
     assert not elsewhere.agent("iris").home.exists()
 
 
@@ -94,16 +102,16 @@ def test_a_call_that_broke_off_is_completed_by_the_next(layout: HiveLayout, when
     registry = Registry()
     getattr(registry, when).add("create_agent")
     with pytest.raises(OutcomeUnknown):
-        add_agent(layout, registry, PORTS, "iris", parent=None)
+        add_agent(layout, registry, PORTS, "iris")
     token = read_token(layout, "iris")
-    add_agent(layout, registry, PORTS, "iris", parent=None)
+    add_agent(layout, registry, PORTS, "iris")
     assert read_token(layout, "iris") == token
     assert_consistent(layout, registry, "iris")
 
 
 def test_up_completes_an_agent_whose_files_were_not_finished(layout: HiveLayout) -> None:
     registry = Registry()
-    agent = add_agent(layout, registry, PORTS, "iris", parent=None)
+    agent = add_agent(layout, registry, PORTS, "iris")
     layout.agent("iris").mcp_config.unlink()
     ensure_agent(layout, registry, PORTS, agent)
     assert_consistent(layout, registry, "iris")
@@ -111,7 +119,7 @@ def test_up_completes_an_agent_whose_files_were_not_finished(layout: HiveLayout)
 
 def test_a_lost_token_is_replaced_at_once(layout: HiveLayout) -> None:
     registry = Registry()
-    agent = add_agent(layout, registry, PORTS, "iris", parent=None)
+    agent = add_agent(layout, registry, PORTS, "iris")
     layout.agent("iris").token_file.unlink()
     ensure_agent(layout, registry, PORTS, agent)
     assert_consistent(layout, registry, "iris")
@@ -120,14 +128,14 @@ def test_a_lost_token_is_replaced_at_once(layout: HiveLayout) -> None:
 
 def test_other_ports_reach_mcp_json(layout: HiveLayout) -> None:
     registry = Registry()
-    agent = add_agent(layout, registry, PortPlan(8000), "iris", parent=None)
+    agent = add_agent(layout, registry, PortPlan(8000), "iris")
     ensure_agent(layout, registry, PORTS, agent)
     assert_consistent(layout, registry, "iris")
 
 
 def test_a_rotated_token_is_everywhere_and_the_old_one_stays_for_a_while(layout: HiveLayout) -> None:
     registry = Registry()
-    add_agent(layout, registry, PORTS, "iris", parent=None)
+    add_agent(layout, registry, PORTS, "iris")
     old = read_token(layout, "iris")
     rotate_token(layout, registry, PORTS, "iris", now=False)
     assert_consistent(layout, registry, "iris")
@@ -139,7 +147,7 @@ def test_a_rotated_token_is_everywhere_and_the_old_one_stays_for_a_while(layout:
 
 def test_with_now_the_old_token_ends_at_once(layout: HiveLayout) -> None:
     registry = Registry()
-    add_agent(layout, registry, PORTS, "iris", parent=None)
+    add_agent(layout, registry, PORTS, "iris")
     old = read_token(layout, "iris")
     rotate_token(layout, registry, PORTS, "iris", now=True)
     assert_consistent(layout, registry, "iris")
@@ -150,7 +158,7 @@ def test_with_now_the_old_token_ends_at_once(layout: HiveLayout) -> None:
 @pytest.mark.parametrize("when", ["fail_before", "fail_after"])
 def test_a_rotation_that_broke_off_is_completed_by_up(layout: HiveLayout, when: str) -> None:
     registry = Registry()
-    agent = add_agent(layout, registry, PORTS, "iris", parent=None)
+    agent = add_agent(layout, registry, PORTS, "iris")
     old = read_token(layout, "iris")
     getattr(registry, when).add("rotate_token")
     with pytest.raises(OutcomeUnknown):
@@ -167,7 +175,7 @@ def test_a_rotation_cut_off_after_the_new_token_was_written_keeps_both_notes_rig
     layout: HiveLayout,
 ) -> None:
     registry = Registry()
-    agent = add_agent(layout, registry, PORTS, "iris", parent=None)
+    agent = add_agent(layout, registry, PORTS, "iris")
     old = read_token(layout, "iris")
     rotate_token(layout, registry, PORTS, "iris", now=False)
     paths = layout.agent("iris")
@@ -185,7 +193,7 @@ def test_no_agent_no_rotation(layout: HiveLayout) -> None:
 
 def test_a_destroyed_agent_leaves_its_work_and_no_credential(layout: HiveLayout) -> None:
     registry = Registry()
-    add_agent(layout, registry, PORTS, "iris", parent=None)
+    add_agent(layout, registry, PORTS, "iris")
     rotate_token(layout, registry, PORTS, "iris", now=False)
     (layout.agent("iris").state_dir / "notes.md").write_text("kept")
     archive_agent(layout, "iris", 7)
@@ -200,17 +208,17 @@ def test_a_destroyed_agent_leaves_its_work_and_no_credential(layout: HiveLayout)
 
 def test_a_second_life_of_a_name_gets_another_token(layout: HiveLayout) -> None:
     registry = Registry()
-    add_agent(layout, registry, PORTS, "iris", parent=None)
+    add_agent(layout, registry, PORTS, "iris")
     first = read_token(layout, "iris")
     archive_agent(layout, "iris", 1)
     del registry.agents["iris"]
-    add_agent(layout, registry, PORTS, "iris", parent=None)
+    add_agent(layout, registry, PORTS, "iris")
     assert read_token(layout, "iris") != first
 
 
 def test_a_destruction_repeated_after_an_interruption_puts_the_rest_away_too(layout: HiveLayout) -> None:
     registry = Registry()
-    agent = add_agent(layout, registry, PORTS, "iris", parent=None)
+    agent = add_agent(layout, registry, PORTS, "iris")
     archive_agent(layout, "iris", agent.id)
     ensure_agent(layout, registry, PORTS, agent)
     archive_agent(layout, "iris", agent.id)
@@ -223,7 +231,7 @@ def test_a_path_too_long_for_a_socket_is_said_before_anything_is_made(tmp_path: 
     write_hive_file(deep, PORTS, None)
     registry = Registry()
     with pytest.raises(Misconfigured, match="107"):
-        add_agent(deep, registry, PORTS, "iris", parent=None)
+        add_agent(deep, registry, PORTS, "iris")
     assert not registry.agents
     assert not deep.agent("iris").home.exists()
 
