@@ -120,7 +120,7 @@ def _add_time(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
 
 def _order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """When, how bad and what come first, for whoever reads the lines as they are."""
-    return {key: event[key] for key in ("at", "level", "event")} | event
+    return {**{key: event[key] for key in ("at", "level", "event")}, **event}
 
 
 def _add_origin(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
