@@ -182,6 +182,7 @@ outbox = Table(
     Column("event_id", String(64), nullable=False, unique=True),
     Column("subject", String(200), nullable=False),
     Column("payload", Text, nullable=False),
+    Column("request_id", String(64)),
     Column("created_at", Seconds, nullable=False),
     sqlite_autoincrement=True,
 )

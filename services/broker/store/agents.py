@@ -143,6 +143,25 @@ class AgentRows:
     def set_wanted(self, agent_id: int, *, wanted: bool) -> None:
         self._set(agent_id, wanted=wanted)
 
+    def list_children(self, agent_id: int) -> list[str]:
+        """The names of the live agents right below one."""
+        query = select(agents.c.name).where(agents.c.parent_id == agent_id, agents.c.destroyed_at.is_(None))
+        return list(self._connection.scalars(query.order_by(agents.c.name)))
+
+    def find_root(self) -> AgentRow | None:
+        """The live agent without a parent; should there be several, the oldest."""
+        query = _LIVE.where(agents.c.parent_id.is_(None)).order_by(agents.c.id).limit(1)
+        row = self._connection.execute(query).first()
+        return None if row is None else _decode(row)
+
+    def reparent_children(self, agent_id: int, *, to: int | None) -> None:
+        """Hang the live agents right below one below another."""
+        self._connection.execute(
+            update(agents)
+            .where(agents.c.parent_id == agent_id, agents.c.destroyed_at.is_(None))
+            .values(parent_id=to)
+        )
+
     def mark_destroyed(self, agent_id: int, *, at: int) -> None:
         """End this life: name and port block are free from now on. Its tokens are the caller's to drop."""
         self._set(

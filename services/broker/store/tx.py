@@ -7,10 +7,14 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from services.broker.store.agents import AgentRows
+from services.broker.store.drivers import DriverRows
 from services.broker.store.handed import HandedHops
 from services.broker.store.idempotency import IdempotencyRows
 from services.broker.store.inbox import InboxRows
+from services.broker.store.jobs import JobRows
 from services.broker.store.messages import MessageRows
+from services.broker.store.outbox import OutboxRows
+from services.broker.store.readers import ReaderRows
 from services.broker.store.tokens import TokenRows
 
 
@@ -25,6 +29,10 @@ class Tx:
         self.inbox = InboxRows(connection)
         self.handed = HandedHops(connection)
         self.idempotency = IdempotencyRows(connection)
+        self.jobs = JobRows(connection)
+        self.drivers = DriverRows(connection)
+        self.outbox = OutboxRows(connection)
+        self.readers = ReaderRows(connection)
 
     def on_commit(self, hook: Callable[[], None]) -> None:
         """Have `hook` called in the event loop once this work is committed; never if it is not."""

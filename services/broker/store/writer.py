@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -38,6 +39,8 @@ class _Unit:
     value: Any = None
     error: BaseException | None = None
     hooks: list[Callable[[], None]] = field(default_factory=list)
+    # So that the request id is known in the writer's thread too.
+    context: Context = field(default_factory=copy_context)
 
 
 class Writer:
@@ -111,10 +114,12 @@ class Writer:
                 transaction.commit()
         except SQLAlchemyError as exc:
             error = translate(exc, committing=committing)
-            _log.warning("commit_failed", units=len(batch), code=error.code, reason=str(exc)[:300])
             error.__cause__ = exc
             _fail(batch, error)
+        except HiveError as exc:
+            _fail(batch, exc)
         except Exception as exc:  # noqa: BLE001 - the thread must outlive any bug, and waiters must be answered
+            _log.exception("batch_crashed")
             _fail(batch, exc)
         self.batches += 1
         self.units += len(batch)
@@ -125,21 +130,26 @@ def _run_one(connection: Connection, unit: _Unit) -> None:
     savepoint = connection.begin_nested()
     tx = Tx(connection)
     try:
-        unit.value = unit.run(tx)
+        unit.value = unit.context.run(unit.run, tx)
     except SQLAlchemyError as exc:
         unit.error = translate(exc)
         unit.error.__cause__ = exc
     except Exception as exc:  # noqa: BLE001 - whatever a unit raises belongs to its caller
         unit.error = exc
-    # After a full disk SQLite has already rolled back everything: this raises then, and that is right.
     if unit.error is None:
         savepoint.commit()
         unit.hooks = tx.hooks
-    else:
+        return
+    try:
         savepoint.rollback()
+    except SQLAlchemyError as exc:
+        # On a full disk SQLite rolls back everything by itself: the whole batch fails, for the first reason.
+        is_database_error = isinstance(unit.error.__cause__, SQLAlchemyError)
+        raise unit.error if is_database_error else translate(exc) from exc
 
 
 def _fail(batch: list[_Unit], error: Exception) -> None:
+    _log.warning("commit_failed", units=len(batch), reason=str(error.__cause__ or error)[:300])
     for unit in batch:
         if unit.error is None:
             unit.error = error

@@ -173,6 +173,7 @@ def _create_notices() -> None:
         sa.Column("event_id", sa.String(64), nullable=False),
         sa.Column("subject", sa.String(200), nullable=False),
         sa.Column("payload", sa.Text(), nullable=False),
+        sa.Column("request_id", sa.String(64)),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_outbox"),
         sa.UniqueConstraint("event_id", name="uq_outbox_event_id"),
