@@ -45,14 +45,18 @@ def _fail_usage(args: Sequence[str], exc: click.ClickException) -> int:
 def run(args: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     try:
-        result = cli.main(args=list(args), prog_name="hivectl", standalone_mode=False)
+        # Not cli.main(): that has an exit code of its own for a closed pipe.
+        with cli.make_context("hivectl", list(args)) as ctx:
+            result = cli.invoke(ctx)
         sys.stdout.flush()
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
     except HiveError as exc:
         from services.hivectl.render import safe_block  # noqa: PLC0415
 
         _fail(args, f"hivectl: {safe_block(exc.message)}", exc.code, exc.message, exc.details)
         return exit_code_of(exc)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         click.echo("hivectl: interrupted", err=True)
         return ExitCode.INTERRUPTED
     except click.ClickException as exc:
@@ -74,6 +78,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character must not end the program.
             stream.reconfigure(errors="backslashreplace")
+    if "_HIVECTL_COMPLETE" in os.environ:
+        cli.main(prog_name="hivectl")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -68,7 +68,7 @@ def _check_revision(info: HiveInfo) -> Check:
 def _check_driver(info: HiveInfo) -> Check:
     if info.driver_connected:
         return passed("supervisor", "connected to the broker")
-    return error("supervisor", "none is connected: agents are neither started nor watched", "`hivectl up`")
+    return error("supervisor", "none is connected: agents are neither started nor watched", _RESTART)
 
 
 def _check_relay(info: HiveInfo) -> list[Check]:
@@ -109,7 +109,8 @@ def ask_nats(part: NatsPart) -> tuple[list[Check], bool]:
     except Misconfigured as exc:
         return [error(name, exc.message, _RESTART)], exc.code == "nats_refused"
     except HiveError as exc:
-        return [error(name, exc.message, "start it with `hivectl up`; its log is in the root's logs/")], False
+        mend = f"{_RESTART}; logs are in the root's logs/"
+        return [error(name, exc.message, mend)], exc.code == "no_stream"
     checks = [
         passed(name, f"{part.reader_user} reads the stream at {part.url}; the last notice is number {last}")
     ]

@@ -96,7 +96,7 @@ def _describe_state(agent: Agent) -> str:
     if agent.running and agent.connected_units:
         return f"{word}; connected: {', '.join(agent.connected_units)}"
     if not agent.running and agent.wanted:
-        return f"{word}, but wanted: `hivectl up` starts it"
+        return f"{word}, though it should run"
     return word
 
 
