@@ -151,7 +151,8 @@ class NoticeBus:
                         rows.append(row)
                     if status == "503":
                         raise Unavailable(
-                            f"NATS has no stream {STREAM} yet; the broker makes it when it is up"
+                            f"NATS has no stream {STREAM} yet; the broker makes it when it is up",
+                            code="no_stream",
                         )
                     if status is not None or single:
                         break
