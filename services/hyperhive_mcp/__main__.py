@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from shared.runtime.harden import harden_process
-from shared.runtime.log import configure_logging
-from shared.runtime.serve import serve
-from shared.runtime.settings import load_settings
-
 from services.hyperhive_mcp.app import UNIT, create_surface
 from services.hyperhive_mcp.config import Settings
+from shared.runtime.harden import harden_process
+from shared.runtime.log import configure_logging
+from shared.runtime.serve import exit_with_reason, serve
+from shared.runtime.settings import load_settings
 
 
 def main() -> None:
@@ -16,7 +15,8 @@ def main() -> None:
     settings = load_settings(Settings)
     configure_logging(UNIT, agent=settings.label, level=settings.log_level)
     harden_process()
-    surface = create_surface(settings)
+    with exit_with_reason():
+        surface = create_surface(settings)
     serve(
         surface.app,
         host="127.0.0.1",

@@ -68,8 +68,8 @@ class GrantsKeeper:
     async def visible_tools(self) -> frozenset[str]:
         """The tools that may be listed and called now.
 
-        A daemon that never heard from its broker waits a little after its start for the first push, then offers
-        the default preset: the broker checks every call again, and a clear error beats an empty list.
+        A daemon that never heard from its broker waits a little after its start for the first push, then
+        offers the default preset: the broker checks every call again, and a clear error beats an empty list.
         """
         if not self._known.is_set():
             with anyio.move_on_after(self._patient_until - time.monotonic()):
