@@ -1,0 +1,135 @@
+"""What `up` was asked for: whose word counts, what is checked, and what is left after a refusal."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from services.hivectl.provision import HiveSettings, ensure_hive_files, find_settings, save_settings
+from services.hivectl.supervisor.request import UpRequest, build_request, settle_plan
+from shared.errors import InvalidInput, Misconfigured
+from shared.layout import HiveLayout, PortPlan
+from tests.support.hive import find_port_base
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    ensure_hive_files(HiveLayout(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def base() -> int:
+    return find_port_base()
+
+
+def ask(
+    root: Path, *, agents: tuple[str, ...] = (), base: int | None = None, url: str | None = None
+) -> UpRequest:
+    return build_request(root=root, agents=agents, port_base=base, nats_url=url, hive_name=None)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.mark.parametrize("name", ["..", "A/b", "", "operator", "hyperhive", "x" * 33, "iris\n", "ïris"])
+def test_a_name_that_is_none_is_refused(root: Path, name: str) -> None:
+    with pytest.raises(InvalidInput, match="--agent"):
+        ask(root, agents=(name,))
+
+
+@pytest.mark.parametrize("number", [0, -1, 65_301, 70_000])
+def test_a_port_base_without_room_for_agents_is_refused(root: Path, number: int) -> None:
+    with pytest.raises(InvalidInput, match="--port-base"):
+        settle_plan(ask(root, base=number), {})
+
+
+def test_what_was_said_is_kept_and_a_setting_comes_between(root: Path, base: int) -> None:
+    save_settings(HiveLayout(root), HiveSettings(port_base=base, hive_name="kept"))
+    plan, listeners = settle_plan(ask(root), {})
+    listeners.close_all()
+    assert (plan.settings.port_base, plan.settings.hive_name) == (base, "kept")
+
+    plan, listeners = settle_plan(ask(root), {"HIVE_BROKER_HIVE_NAME": "from-setting"})
+    listeners.close_all()
+    assert plan.settings.hive_name == "from-setting"
+
+    request = build_request(root=root, agents=(), port_base=None, nats_url=None, hive_name="said")
+    plan, listeners = settle_plan(request, {"HIVE_BROKER_HIVE_NAME": "from-setting"})
+    listeners.close_all()
+    assert plan.settings.hive_name == "said"
+    assert find_settings(HiveLayout(root)) == HiveSettings(port_base=base, hive_name="said")
+
+
+def test_a_setting_that_is_no_name_is_refused(root: Path, base: int) -> None:
+    with pytest.raises(InvalidInput, match="HIVE_BROKER_HIVE_NAME"):
+        settle_plan(ask(root, base=base), {"HIVE_BROKER_HIVE_NAME": "No Name"})
+
+
+@pytest.mark.parametrize(
+    ("owner", "offset"), [("broker", 0), ("nats", 22), ("hyperhive of a new agent", 110)]
+)
+def test_a_port_that_is_taken_is_found_before_anything_starts(
+    root: Path, base: int, owner: str, offset: int
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", base + offset)),
+        pytest.raises(
+            Misconfigured, match=rf"^{owner}: port {base + offset} is taken.*--port-base"
+        ) as caught,
+    ):
+        settle_plan(ask(root, agents=("iris",), base=base), {})
+    assert caught.value.code == "port_taken"
+    assert find_settings(HiveLayout(root)) is None
+    assert is_free(base)
+
+
+def test_sockets_of_known_agents_are_bound_at_once(root: Path, base: int) -> None:
+    iris = HiveLayout(root).agent("iris")
+    iris.home.mkdir()
+    url = f"http://127.0.0.1:{PortPlan(base).surface(3, 'hyperhive')}/mcp"
+    iris.mcp_config.write_text(f'{{"mcpServers": {{"hyperhive": {{"url": "{url}"}}}}}}')
+    save_settings(HiveLayout(root), HiveSettings(port_base=base))
+    _, listeners = settle_plan(ask(root), {})
+    assert not is_free(PortPlan(base).surface(3, "hyperhive"))
+    listeners.close_all()
+
+
+def test_a_server_elsewhere_needs_no_program_and_no_port(root: Path, base: int) -> None:
+    with socket.create_server(("127.0.0.1", base + 22)):
+        plan, listeners = settle_plan(ask(root, base=base, url="nats://127.0.0.1:4222"), {})
+        listeners.close_all()
+    assert plan.nats_program is None
+    assert plan.nats.broker_settings == {"HIVE_BROKER_NATS_URL": "nats://127.0.0.1:4222"}
+
+
+def test_another_nats_server_can_be_named(root: Path, base: int) -> None:
+    program = root / "my nats"
+    program.write_text("#!/bin/sh\necho nats-server: v2.16.0\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    plan, listeners = settle_plan(ask(root, base=base), {"NATS_SERVER_BIN": str(program)})
+    listeners.close_all()
+    assert plan.nats_program == program
+
+
+def test_a_root_too_deep_for_sockets_is_refused(tmp_path: Path, base: int) -> None:
+    deep = tmp_path / ("d" * 50) / ("e" * 60)
+    ensure_hive_files(HiveLayout(deep))
+    with pytest.raises(Misconfigured, match="107"):
+        settle_plan(ask(deep, base=base), {})
+    assert is_free(base)
+
+
+def test_a_relative_root_and_a_link_are_followed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.chdir(tmp_path)
+    assert ask(Path("real")).root == tmp_path / "real"
+    assert ask(Path("link")).root == tmp_path / "real"
+    assert os.fspath(ask(Path("new/../hive")).root) == str(tmp_path / "hive")
