@@ -1,7 +1,7 @@
-"""Schema revisions: what alembic runs. `store.schema` applies them at start; nothing else does."""
+"""Schema revisions, applied at start. `upgrade_schema` is the only way in."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from services.broker.migrations.runner import upgrade_schema
 
-LOCATION = Path(__file__).parent
+__all__ = ["upgrade_schema"]

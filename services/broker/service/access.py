@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import structlog
 
-from services.broker.service.agents import get_by_name
 from services.broker.service.clock import Clock
 from services.broker.service.hub import ControlHub
+from services.broker.service.naming import get_agent
 from services.broker.service.rights import apply_change
 from services.broker.store import Store, Tx
 from shared.errors import Conflict
@@ -46,7 +46,7 @@ class AccessService:
         """
 
         def work(tx: Tx) -> tuple[int, Grants]:
-            agent = get_by_name(tx, name)
+            agent = get_agent(tx, name)
             after = apply_change(agent.grants, change)
             if after is not agent.grants:
                 tx.agents.set_grants(agent.id, after)
@@ -68,7 +68,7 @@ class AccessService:
         now = self._clock()
 
         def work(tx: Tx) -> None:
-            agent = get_by_name(tx, name)
+            agent = get_agent(tx, name)
             tx.tokens.delete_expired(now=now)
             owner = tx.tokens.find_owner(request.token_sha256)
             if owner is not None and owner != (agent.id, None):
@@ -89,7 +89,7 @@ class AccessService:
         """
 
         def work(tx: Tx) -> tuple[int, int]:
-            agent = get_by_name(tx, name)
+            agent = get_agent(tx, name)
             dropped = tx.tokens.delete_retiring(agent.id)
             tx.on_commit(self._on_tokens_changed)
             return agent.id, dropped

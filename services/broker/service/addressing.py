@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.broker.service.naming import unknown_agent
+from services.broker.service.naming import find_agent, unknown_agent
 from services.broker.service.rights import may_reach, require_capability
 from services.broker.store import Tx
 from services.broker.store.agents import AgentRow
@@ -35,7 +35,7 @@ def resolve(tx: Tx, sender: AgentRow | None, to: str) -> list[Target]:
             f"`{to}` is a reserved name and receives nothing; name an agent, `{OPERATOR}`, or `{EVERYBODY}` "
             "for all agents"
         )
-    target = tx.agents.find_by_name(to)
+    target = find_agent(tx, to)
     if target is None:
         raise unknown_agent(to, list_reachable(tx, sender), instead="you can reach")
     if sender is not None and not may_reach(sender, to):

@@ -10,7 +10,7 @@ from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.hub import ControlHub
 from services.broker.service.identity import HiveIdentity
-from services.broker.service.naming import unknown_agent
+from services.broker.service.naming import get_agent
 from services.broker.service.rights import require_tool
 from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
@@ -23,18 +23,6 @@ MAX_LISTED = 5_000
 Counted = tuple[AgentRow, int]
 
 _log = structlog.get_logger(__name__)
-
-
-def get_by_name(tx: Tx, name: str) -> AgentRow:
-    """The live agent of that name.
-
-    Raises:
-        NotFound: with near names, else those that exist.
-    """
-    row = tx.agents.find_by_name(name)
-    if row is None:
-        raise unknown_agent(name, tx.agents.list_names())
-    return row
 
 
 class AgentService:
@@ -78,7 +66,7 @@ class AgentService:
                 raise Conflict(f"there is an agent {request.name} already; destroy it or take another name")
             if owner is not None:
                 raise Conflict("this token belongs to another agent; make a new one")
-            parent = None if request.parent is None else get_by_name(tx, request.parent)
+            parent = None if request.parent is None else get_agent(tx, request.parent)
             blocks = tx.agents.list_port_blocks()
             if len(blocks) >= self._max_agents:
                 raise LimitExceeded(
@@ -96,7 +84,7 @@ class AgentService:
                 created_at=now,
             )
             tx.tokens.insert(request.token_sha256, agent_id=agent_id, created_at=now)
-            return _count(tx, [get_by_name(tx, request.name)])[0]
+            return _count(tx, [get_agent(tx, request.name)])[0]
 
         agent = self._show(await self._store.write(work))
         _log.info("agent_created", agent=agent.name, agent_id=agent.id, parent=agent.parent)
@@ -116,7 +104,7 @@ class AgentService:
         Raises:
             NotFound: when there is none of that name.
         """
-        return self._show(await self._store.read(lambda tx: _count(tx, [get_by_name(tx, name)])[0]))
+        return self._show(await self._store.read(lambda tx: _count(tx, [get_agent(tx, name)])[0]))
 
     async def get_self(self, caller: AgentCaller) -> AgentSelf:
         """Who the caller is."""
@@ -141,7 +129,7 @@ class AgentService:
         def work(tx: Tx) -> AgentRow:
             me = get_self(tx, caller)
             require_tool(me, "get_agent_meta")
-            return me if name is None else get_by_name(tx, name)
+            return me if name is None else get_agent(tx, name)
 
         row = await self._store.read(work)
         return AgentMeta(

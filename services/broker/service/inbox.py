@@ -9,7 +9,7 @@ from services.broker.service.boots import adopt_boot
 from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.idempotency import Attempt, find_answer, keep_answer
-from services.broker.service.naming import unknown_agent
+from services.broker.service.naming import get_agent
 from services.broker.service.rights import require_tool
 from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
@@ -98,12 +98,7 @@ class InboxService:
         """
 
         def work(tx: Tx) -> MessagePage:
-            owner = None
-            if agent is not None:
-                found = tx.agents.find_by_name(agent)
-                if found is None:
-                    raise unknown_agent(agent, tx.agents.list_names())
-                owner = found.id
+            owner = None if agent is None else get_agent(tx, agent).id
             rows = tx.inbox.list_page(
                 owner, include_acked=query.include_acked, limit=query.limit + 1, before=query.before
             )

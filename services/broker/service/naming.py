@@ -1,13 +1,36 @@
-"""How an unknown agent's name is answered: with near names, else with those that exist."""
+"""Finding agents by name; an unknown one is answered with near names, else with those that exist."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from services.broker.store import Tx
+from services.broker.store.agents import AgentRow
 from shared.errors import NotFound
-from shared.wire.names import find_near_names
+from shared.wire.names import check_agent_name, find_near_names
 
 MAX_LISTED = 20
+
+
+def find_agent(tx: Tx, name: str) -> AgentRow | None:
+    """The live agent of that name; what cannot be a name at all is not looked for."""
+    try:
+        check_agent_name(name)
+    except ValueError:
+        return None
+    return tx.agents.find_by_name(name)
+
+
+def get_agent(tx: Tx, name: str) -> AgentRow:
+    """The live agent of that name.
+
+    Raises:
+        NotFound: with near names, else those that exist.
+    """
+    row = find_agent(tx, name)
+    if row is None:
+        raise unknown_agent(name, tx.agents.list_names())
+    return row
 
 
 def unknown_agent(name: str, known: Collection[str], *, instead: str = "there are") -> NotFound:

@@ -91,8 +91,9 @@ def _change_recipients(before: list[str], change: PermissionsChange) -> list[str
     after = kept | set(change.add_recipients)
     if before and not after and not change.clear_recipients:
         raise InvalidInput(
-            "this would leave the list of recipients empty, and empty means no restriction at all. If that is "
-            f"wanted, use clear_recipients (--any-recipient); to leave nobody but the operator, add `{OPERATOR}`"
+            "this would leave the list of recipients empty, and empty means no restriction at all. If that "
+            "is wanted, use clear_recipients (hivectl: --any-recipient); to leave nobody but the operator, "
+            f"add the recipient `{OPERATOR}`"
         )
     if len(after) > MAX_RECIPIENTS:
         raise InvalidInput(f"an agent may have {MAX_RECIPIENTS} allowed recipients, this makes {len(after)}")

@@ -13,7 +13,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.engine import READERS, build_engine, parse_url
 from services.broker.store.failures import translate
-from services.broker.store.schema import upgrade_schema
 from services.broker.store.tx import Tx
 from services.broker.store.writer import Writer
 from shared.errors import Unavailable
@@ -52,13 +51,7 @@ class Store:
         return self._writer
 
     async def open(self) -> None:
-        """Bring the schema up to date, then connect.
-
-        Raises:
-            Misconfigured: when a later version wrote the database, or it is none.
-            Unavailable: when it does not answer.
-        """
-        await asyncio.to_thread(upgrade_schema, self._url)
+        """Take up work. The schema must be that of this version: see `migrations`."""
         writing = build_engine(self._url)
         self._reading = build_engine(self._url, read_only=True)
         self._engines = [writing, self._reading]

@@ -144,8 +144,10 @@ def _run_one(connection: Connection, unit: _Unit) -> None:
         savepoint.rollback()
     except SQLAlchemyError as exc:
         # On a full disk SQLite rolls back everything by itself: the whole batch fails, for the first reason.
-        is_database_error = isinstance(unit.error.__cause__, SQLAlchemyError)
-        raise unit.error if is_database_error else translate(exc) from exc
+        first = unit.error.__cause__
+        if isinstance(first, SQLAlchemyError):
+            raise unit.error from first
+        raise translate(exc) from exc
 
 
 def _fail(batch: list[_Unit], error: Exception) -> None:

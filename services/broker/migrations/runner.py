@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import structlog
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from services.broker.migrations import LOCATION
-from services.broker.store.engine import build_engine, create_sqlite_file
+from services.broker.store.engine import build_engine, create_sqlite_file, parse_url
 from services.broker.store.failures import translate
 from shared.errors import Misconfigured
 
@@ -22,13 +23,14 @@ _LOCK_TIMEOUT_MS = 60_000
 _log = structlog.get_logger(__name__)
 
 
-def upgrade_schema(url: URL) -> None:
+def upgrade_schema(database_url: str) -> None:
     """Apply what is missing, in one transaction that holds the database's write lock.
 
     Raises:
         Misconfigured: when the database was written by a later version, or is no database.
         Unavailable: when it does not answer, or another process held the lock for a minute.
     """
+    url = parse_url(database_url)
     try:
         create_sqlite_file(url)
     except OSError as exc:
@@ -51,7 +53,7 @@ def upgrade_schema(url: URL) -> None:
 
 def _upgrade(connection: Connection) -> None:
     config = Config()
-    config.set_main_option("script_location", str(LOCATION).replace("%", "%%"))
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
     script = ScriptDirectory.from_config(config)
     current = MigrationContext.configure(connection).get_current_revision()

@@ -1,0 +1,158 @@
+"""Control streams, starts of daemons, and what their reports change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.integration.broker.running import BOOTS, Broker, Peer, running_broker
+
+
+async def test_a_later_start_of_the_daemon_gets_back_what_the_earlier_held(
+    broker: Broker, ruth: Peer, iris: Peer
+) -> None:
+    await broker.permit("ruth", add_capabilities=["urgent"])
+    acked, kept, urgent = (
+        await ruth.send("iris"),
+        await ruth.send("iris"),
+        await ruth.send("iris", urgent=True),
+    )
+    async with broker.connect(iris, BOOTS[0]) as stream:
+        await stream.next_grants()
+        assert await iris.recv(5, boot=BOOTS[0]) == [urgent, acked, kept]
+        await iris.ack(acked)
+    async with broker.connect(iris, BOOTS[1]) as stream:
+        await stream.next_grants()
+        assert await iris.recv(5, boot=BOOTS[1]) == [urgent, kept]
+    async with broker.connect(iris, BOOTS[1]) as stream:
+        await stream.next_grants()
+        assert await iris.recv(5, boot=BOOTS[1]) == []
+
+
+async def test_a_recv_of_a_later_start_needs_no_stream(ruth: Peer, iris: Peer) -> None:
+    row = await ruth.send("iris")
+    assert await iris.recv(1, boot=BOOTS[1]) == [row]
+    assert await iris.recv(1, boot=BOOTS[2]) == [row]
+    error = await iris.refused(409, "POST", "/inbox/recv", {"boot": BOOTS[1]})
+    assert error["code"] == "boot_superseded"
+    assert await iris.recv(1, boot=BOOTS[2]) == []
+
+
+async def test_only_the_hyperhive_daemons_start_gives_rows_back(
+    broker: Broker, ruth: Peer, iris: Peer
+) -> None:
+    await ruth.send("iris")
+    await iris.recv()
+    async with broker.connect(iris, BOOTS[5], unit="bash") as stream:
+        await stream.next_grants()
+        assert await iris.recv() == []
+
+
+async def test_an_earlier_start_is_refused_once_a_later_one_has_connected(broker: Broker, iris: Peer) -> None:
+    hello = {"unit": "hyperhive", "boot": BOOTS[0], "revision": "1"}
+    async with broker.connect(iris, BOOTS[1]) as stream, broker.connect(iris, BOOTS[1], unit="bash"):
+        await stream.next_grants()
+        await iris.refused(409, "POST", "/control", hello)
+        await iris.refused(409, "POST", "/control", hello | {"unit": "bash"})
+        report = {"unit": "hyperhive", "boot": BOOTS[0], "turn_state": "Idle"}
+        await iris.refused(409, "POST", "/reports", report)
+
+
+async def test_a_new_stream_of_the_same_daemon_ends_the_old_one(broker: Broker, iris: Peer) -> None:
+    async with broker.connect(iris, BOOTS[0]) as old:
+        await old.next_grants()
+        async with broker.connect(iris, BOOTS[1]) as new:
+            await new.next_grants()
+            await old.drain()
+            assert (await broker.operator.get("GET", "/agents/iris"))["connected_units"] == ["hyperhive"]
+
+
+async def test_an_agent_runs_while_its_daemon_is_connected(broker: Broker, ruth: Peer, iris: Peer) -> None:
+    async with broker.connect(iris) as stream, broker.connect(iris, unit="bash"):
+        await stream.next_grants()
+        shown = await broker.operator.get("GET", "/agents/iris")
+        assert (shown["running"], shown["connected_units"]) == (True, ["bash", "hyperhive"])
+        assert (await ruth.get("GET", "/meta?name=iris"))["running"] is True
+        sent = await ruth.get("POST", "/messages", {"to": "iris", "body": "x"})
+        assert sent["sent"][0]["recipient_state"] == "running"
+    with anyio.fail_after(5):
+        while (await broker.operator.get("GET", "/agents/iris"))["connected_units"]:
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_reports_show_in_what_others_know(broker: Broker, ruth: Peer, iris: Peer) -> None:
+    now = broker.clock.now
+    async with broker.connect(iris, revision="1.0+gabc") as stream:
+        await stream.next_grants()
+        report = {
+            "unit": "hyperhive",
+            "boot": BOOTS[0],
+            "turn_state": "Thinking",
+            "turn_state_since": now - 3,
+        }
+        await iris.get("POST", "/reports", report)
+        await iris.get("PUT", "/status", {"text": " on it ", "set_at": now - 1})
+        assert await ruth.get("GET", "/meta?name=iris") == {
+            "name": "iris",
+            "hyperhive_rev": "1.0+gabc",
+            "running": True,
+            "status_text": "on it",
+            "status_set_at": now - 1,
+            "turn_state": "Thinking",
+            "hive_name": "hive",
+        }
+        await iris.get("POST", "/reports", report | {"unit": "bash", "turn_state": "Idle"})
+        assert (await broker.operator.get("GET", "/agents/iris"))["turn_state_since"] == now - 3
+
+
+async def test_a_status_set_earlier_does_not_replace_a_later_one(broker: Broker, iris: Peer) -> None:
+    now = broker.clock.now
+    await iris.get("PUT", "/status", {"text": "later", "set_at": now - 1})
+    await iris.get("PUT", "/status", {"text": "earlier", "set_at": now - 2})
+    await iris.get("PUT", "/status", {"text": "future", "set_at": now + 1_000})
+    assert (await iris.get("GET", "/meta"))["status_set_at"] == now
+    await iris.get("PUT", "/status", {"text": "", "set_at": now})
+    assert (await iris.get("GET", "/meta"))["status_text"] == ""
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "x" * 201, "esc\x1b[31m", "nul\x00", "sep\u2028"])
+async def test_a_status_that_is_not_one_plain_line_is_refused(iris: Peer, text: str) -> None:
+    await iris.refused(422, "PUT", "/status", {"text": text, "set_at": 1})
+    report = {"unit": "hyperhive", "boot": BOOTS[0], "status_text": text}
+    await iris.refused(422, "POST", "/reports", report)
+
+
+async def test_meta_of_an_unknown_agent_says_what_is_right(ruth: Peer) -> None:
+    assert "did you mean iris" in (await ruth.refused(404, "GET", "/meta?name=iriss"))["message"]
+    assert (await ruth.get("GET", "/meta"))["name"] == "ruth"
+    for name in ("..", "iris%0A", "%00", "r%C3%BCth"):
+        await ruth.refused(404, "GET", f"/meta?name={name}")
+
+
+async def test_open_streams_end_at_once_when_the_broker_stops(tmp_path: Path) -> None:
+    with anyio.fail_after(5):
+        async with running_broker(tmp_path) as broker:
+            ruth = await broker.add("ruth")
+            async with broker.connect(ruth) as stream:
+                await stream.next_grants()
+                broker.app.state.stop()
+                await stream.drain()
+                async with broker.connect(ruth) as late:
+                    await late.drain()
+
+
+async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        ruth, iris = await broker.add("ruth"), await broker.add("iris")
+        ids = [await ruth.send("iris") for _ in range(3)]
+        await iris.recv(1)
+        await iris.ack(ids[0])
+        await broker.permit("ruth", add_groups=["forge"])
+    async with running_broker(tmp_path) as again:
+        assert again.operator.token == broker.operator.token
+        assert await replace(iris, http=again.http).recv() == ids[1:]
+        me = await replace(ruth, http=again.http).get("GET", "/self")
+        assert "forge" in me["grants"]["groups"]

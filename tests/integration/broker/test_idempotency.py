@@ -1,0 +1,97 @@
+"""Repeats under one key: nothing is stored or handed out twice."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from services.broker.service.housekeeping import Housekeeping
+from services.broker.service.idempotency import KEPT_SECONDS
+from services.broker.store import Store
+from tests.integration.broker.running import Broker, Peer
+
+KEY = {"Idempotency-Key": "k-1"}
+
+
+async def test_a_repeated_send_gets_the_first_answer_and_stores_one_row(ruth: Peer, iris: Peer) -> None:
+    body = {"to": "iris", "body": "once"}
+    first = await ruth.get("POST", "/messages", body, headers=KEY)
+    assert await ruth.get("POST", "/messages", body, headers=KEY) == first
+    assert len(await iris.recv()) == 1
+
+
+async def test_repeats_at_the_same_time_store_one_row(ruth: Peer, iris: Peer) -> None:
+    answers = []
+
+    async def send() -> None:
+        answers.append(await ruth.get("POST", "/messages", {"to": "iris", "body": "once"}, headers=KEY))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(send)
+    assert all(answer == answers[0] for answer in answers)
+    assert len(await iris.recv()) == 1
+
+
+async def test_a_repeat_hears_of_its_message_also_when_sending_was_forbidden_since(
+    broker: Broker, ruth: Peer
+) -> None:
+    body = {"to": "iris", "body": "once"}
+    first = await ruth.get("POST", "/messages", body, headers=KEY)
+    await broker.permit("ruth", remove_groups=["messaging"])
+    assert await ruth.get("POST", "/messages", body, headers=KEY) == first
+    await ruth.refused(403, "POST", "/messages", body)
+
+
+async def test_the_same_key_with_another_request_is_a_conflict(ruth: Peer, iris: Peer) -> None:
+    await ruth.get("POST", "/messages", {"to": "iris", "body": "once"}, headers=KEY)
+    error = await ruth.refused(409, "POST", "/messages", {"to": "iris", "body": "twice"}, headers=KEY)
+    assert error["code"] == "key_reused"
+    await ruth.refused(409, "POST", "/inbox/recv", {}, headers=KEY)
+    assert len(await iris.recv()) == 1
+
+
+async def test_keys_are_each_callers_own(broker: Broker, ruth: Peer, iris: Peer) -> None:
+    await ruth.get("POST", "/messages", {"to": "operator", "body": "mine"}, headers=KEY)
+    await iris.get("POST", "/messages", {"to": "operator", "body": "other"}, headers=KEY)
+    await broker.operator.get("POST", "/messages", {"to": "ruth", "body": "third"}, headers=KEY)
+    assert (await broker.operator.get("GET", "/inbox"))["pending"] == 2
+
+
+async def test_a_refused_send_leaves_its_key_free(ruth: Peer, iris: Peer) -> None:
+    await ruth.refused(404, "POST", "/messages", {"to": "nobody", "body": "x"}, headers=KEY)
+    await ruth.get("POST", "/messages", {"to": "iris", "body": "x"}, headers=KEY)
+
+
+async def test_a_repeated_recv_hands_out_the_same_rows_but_acked_ones_never(ruth: Peer, iris: Peer) -> None:
+    ids = [await ruth.send("iris") for _ in range(3)]
+    first = await iris.get("POST", "/inbox/recv", {"max": 2}, headers=KEY)
+    again = await iris.get("POST", "/inbox/recv", {"max": 2}, headers=KEY)
+    assert again == first
+    assert [row["delivered_count"] for row in again["messages"]] == [1, 1]
+    await iris.ack(ids[0])
+    left = await iris.get("POST", "/inbox/recv", {"max": 2}, headers=KEY)
+    assert [row["id"] for row in left["messages"]] == [ids[1]]
+
+
+@pytest.mark.parametrize("key", ["", "with space", "x" * 65, "semi;colon"])
+async def test_a_key_that_is_none_is_refused(ruth: Peer, key: str) -> None:
+    await ruth.refused(
+        422, "POST", "/messages", {"to": "iris", "body": "x"}, headers={"Idempotency-Key": key}
+    )
+
+
+async def test_answers_are_forgotten_after_a_day(broker: Broker, ruth: Peer, iris: Peer) -> None:
+    await ruth.get("POST", "/messages", {"to": "iris", "body": "x"}, headers=KEY)
+    broker.clock.now += KEPT_SECONDS
+    store = Store(broker.settings.database)
+    await store.open()
+    try:
+        housekeeping = Housekeeping(store, clock=broker.clock)
+        assert await housekeeping.sweep() == 0
+        broker.clock.now += 1
+        assert await housekeeping.sweep() == 1
+    finally:
+        await store.close()
+    await ruth.get("POST", "/messages", {"to": "iris", "body": "x"}, headers=KEY)
+    assert len(await iris.recv()) == 2, "messages themselves are never swept by this"

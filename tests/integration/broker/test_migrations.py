@@ -1,0 +1,86 @@
+"""The schema: made once, by whoever comes first, and never by an older version."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from anyio import to_thread
+from sqlalchemy import create_engine
+
+from services.broker.migrations import upgrade_schema
+from services.broker.tables import metadata
+from shared.errors import Misconfigured
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "broker.sqlite"
+
+
+def url_of(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+def test_the_revisions_make_exactly_the_tables_of_the_code(file: Path) -> None:
+    upgrade_schema(url_of(file))
+    upgrade_schema(url_of(file))
+    engine = create_engine(url_of(file))
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_ids_are_declared_never_to_be_used_again(file: Path) -> None:
+    upgrade_schema(url_of(file))
+    with closing(sqlite3.connect(file)) as connection:
+        rows = connection.execute(
+            "SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'"
+        ).fetchall()
+    assert {name for (name,) in rows} == {"agents", "messages", "jobs", "outbox"}
+
+
+def test_the_file_is_private_and_in_wal_mode(file: Path) -> None:
+    upgrade_schema(url_of(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_database_of_a_later_version_is_refused_with_what_to_do(file: Path) -> None:
+    upgrade_schema(url_of(file))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'r9999'")
+    with pytest.raises(Misconfigured, match=r"r9999.*later version"):
+        upgrade_schema(url_of(file))
+
+
+def test_a_file_that_is_no_database_is_refused(file: Path) -> None:
+    file.write_bytes(b"definitely not SQLite, but long enough to look at" * 50)
+    with pytest.raises(Misconfigured, match="no SQLite database"):
+        upgrade_schema(url_of(file))
+    assert file.read_bytes().startswith(b"definitely")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["nonsense", "mysql://host/db", "sqlite://", "sqlite:///:memory:", "sqlite:////no/such/dir/b.sqlite"],
+)
+def test_a_url_that_cannot_work_is_refused(url: str) -> None:
+    with pytest.raises(Misconfigured):
+        upgrade_schema(url)
+
+
+async def test_brokers_that_start_together_make_the_schema_once(file: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        for _ in range(6):
+            tasks.start_soon(to_thread.run_sync, upgrade_schema, url_of(file))
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("r0001",)]
