@@ -15,7 +15,7 @@ from services.hivectl.provision.records import refresh_hive_file
 from services.hivectl.provision.root import hive_lock
 from services.hivectl.provision.surfaces import write_mcp_config
 from services.hivectl.provision.tokens import finish_rotation, next_token_file, read_token
-from shared.errors import Conflict, HiveError
+from shared.errors import Conflict, HiveError, OutcomeUnknown
 from shared.layout import AgentLayout, HiveLayout, PortPlan, check_socket_path
 from shared.runtime.credential import hash_token, new_token, retiring_path
 from shared.runtime.files import make_private_dir, remove_private, write_private
@@ -71,6 +71,13 @@ def add_agent(
                 raise
             agent = registry.get_agent(name)
             registry.rotate_token(name, RotateToken(token_sha256=hash_token(token), grace_seconds=0))
+        except OutcomeUnknown:
+            # There may be a row with this token's hash: the next call completes it.
+            raise
+        except HiveError:
+            if not unfinished:
+                _undo(paths)
+            raise
         _complete(layout, paths, ports, agent)
     return agent
 
