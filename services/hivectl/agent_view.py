@@ -38,11 +38,6 @@ def state_word(agent: Agent) -> str:
     return "running" if agent.running else "stopped"
 
 
-def find_root(agents: list[Agent]) -> str | None:
-    """The eldest living agent without a parent; None when there is none yet."""
-    return next((agent.name for agent in agents if agent.parent is None and not agent.destroyed), None)
-
-
 def view_agent(agent: Agent, hive: HiveFile, layout: HiveLayout) -> dict[str, Any]:
     """The wire fields plus `state`, `urls`, `mcp_config` and `state_dir`; what is missing is empty."""
     view: dict[str, Any] = {**agent.model_dump(mode="json"), "state": state_word(agent)}

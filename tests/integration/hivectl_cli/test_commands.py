@@ -30,8 +30,7 @@ AGENT_KEYS = {
 
 @pytest.fixture(scope="module")
 def hive() -> Iterator[Hive]:
-    with running_hive() as hive:
-        hive.ctl("agent", "add", "iris")
+    with running_hive("--agent", "iris") as hive:
         yield hive
 
 

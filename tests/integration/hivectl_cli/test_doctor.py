@@ -13,8 +13,7 @@ from tests.support.hive import Hive, running_hive
 
 @pytest.fixture(scope="module")
 def hive() -> Iterator[Hive]:
-    with running_hive() as hive:
-        hive.ctl("agent", "add", "iris")
+    with running_hive("--agent", "iris") as hive:
         yield hive
 
 
@@ -63,7 +62,7 @@ def test_open_token_file_is_found(hive: Hive) -> None:
 
 
 def test_surface_that_hangs_is_found(hive: Hive) -> None:
-    with hive.frozen("iris.hyperhive"):
+    with hive.frozen("hyperhive-iris"):
         found = _findings(hive, exits=1)
     assert found["surface.iris.hyperhive"]["mend"] == "hivectl agent restart iris"
 

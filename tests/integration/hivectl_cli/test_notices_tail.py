@@ -16,8 +16,7 @@ WITHIN = 20.0
 
 @pytest.fixture(scope="module")
 def hive() -> Iterator[Hive]:
-    with running_hive() as hive:
-        hive.ctl("agent", "add", "iris")
+    with running_hive("--agent", "iris") as hive:
         hive.ctl("agent", "stop", "iris")
         hive.ctl("agent", "start", "iris")
         yield hive

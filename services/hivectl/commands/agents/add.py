@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from services.hivectl.agent_view import find_root, view_agent
+from services.hivectl.agent_view import view_agent
 from services.hivectl.command import HiveCommand, pass_session
 from services.hivectl.job import wait_for_job
 from services.hivectl.names import AGENT_NAME
@@ -31,8 +31,7 @@ def add(session: Session, name: str, parent: str | None, no_start: bool) -> None
     """Create an agent with its credential, state directory and MCP configuration, and start it."""
     layout = session.layout
     with session.open_client() as client:
-        above = parent or find_root(client.list_agents())
-        created = add_agent(layout, client, session.read_ports(), name, parent=above)
+        created = add_agent(layout, client, session.read_ports(), name, parent=parent)
         if not no_start:
             wait_for_job(session, client, client.create_job(name, JobKind.START))
         view = view_agent(client.get_agent(created.name), session.read_hive(), layout)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.hivectl.agent_view import find_root, order_tree, read_surface_urls, state_word, view_agent
+from services.hivectl.agent_view import order_tree, read_surface_urls, state_word, view_agent
 from services.hivectl.hive_file import BrokerPart, HiveFile, read_hive_file, read_secret
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
@@ -41,12 +41,6 @@ def test_tree_puts_children_below_their_parent_and_loses_nobody() -> None:
     shown = [(depth, agent.name) for depth, agent in order_tree(agents)]
     assert shown[:4] == [(0, "ruth"), (1, "a"), (2, "c"), (1, "b")]
     assert sorted(name for _, name in shown) == sorted(agent.name for agent in agents)
-
-
-def test_root_is_the_eldest_without_a_parent() -> None:
-    assert find_root([]) is None
-    gone = _agent(1, "old", destroyed=True)
-    assert find_root([gone, _agent(2, "ruth"), _agent(3, "iris", "ruth"), _agent(4, "other")]) == "ruth"
 
 
 def test_destroyed_namesake_is_listed_beside_the_living_one() -> None:
