@@ -35,6 +35,9 @@ error. Lists are a bare array, single things an object. Times are unix seconds, 
 """
 
 _ANSWERS: dict[str, str] = {
+    "`up`": "`hive`, `root`, `broker` and `nats` (`url`), `agents` by name (`urls`, `mcp_config`, `claude`), "
+    "`failed`: array of texts",
+    "`down`": "`running`: false",
     "`agent list`": "array of agents: the registry's fields, `state` (`running`, `stopped`, `destroyed`), "
     "`urls` by surface, `mcp_config`, `state_dir`",
     "`agent show`, `agent add`": "one of these",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,11 @@ def read_surface_urls(mcp_config: Path) -> dict[str, str]:
         raise Misconfigured(
             f"{mcp_config} is no MCP configuration; `hivectl token rotate` writes it anew"
         ) from exc
+
+
+def claude_command(mcp_config: Path) -> str:
+    """What to paste into a shell, so that `claude` has the agent's surfaces and no other servers."""
+    return f"claude --mcp-config {shlex.quote(str(mcp_config))} --strict-mcp-config"
 
 
 def state_word(agent: Agent) -> str:

@@ -24,7 +24,12 @@ def page_options(function: F) -> F:
             "--before", type=click.IntRange(1), metavar="ID", help="Only messages older than this one."
         ),
         click.option(
-            "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many."
+            "--limit",
+            type=click.IntRange(1, 500),
+            metavar="N",
+            default=50,
+            show_default=True,
+            help="At most so many.",
         ),
         click.option("--all", "include_acked", is_flag=True, help="Also those that were acked."),
     ):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
-from services.hivectl.agent_view import read_surface_urls
+from services.hivectl.agent_view import claude_command, read_surface_urls
 from services.hivectl.command import HiveCommand, pass_session
 from services.hivectl.names import AGENT_NAME
 from services.hivectl.session import Session
@@ -35,7 +33,7 @@ def mcp_config(session: Session, name: str) -> None:
         raise NotFound(f"there is no agent {name!r}; {hint}", details={"agent": name})
     path = agents[name].mcp_config
     urls = read_surface_urls(path)
-    command = f"claude --mcp-config {shlex.quote(str(path))} --strict-mcp-config"
+    command = claude_command(path)
     if session.as_json:
         session.emit_json({"path": str(path), "command": command, "urls": urls})
         return

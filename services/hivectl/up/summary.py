@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
-from pathlib import Path
 from typing import Any
 
 import click
 
-from services.hivectl.agent_view import read_surface_urls
+from services.hivectl.agent_view import claude_command, read_surface_urls
 from services.hivectl.hive_file import HiveFile, read_hive_file
 from services.hivectl.provision import HiveSettings, find_settings
 from services.hivectl.render import safe_block
@@ -58,8 +56,3 @@ def show_summary(
 def _view(hive: HiveFile, agent: str) -> dict[str, Any]:
     config = hive.agents[agent].mcp_config
     return {"urls": read_surface_urls(config), "mcp_config": str(config), "claude": claude_command(config)}
-
-
-def claude_command(mcp_config: Path) -> str:
-    """What to paste into a shell."""
-    return f"claude --mcp-config {shlex.quote(str(mcp_config))} --strict-mcp-config"

@@ -12,8 +12,10 @@ from shared.permissions import CAPABILITIES, GROUPS, Capability, ToolGroup
 from shared.wire.agents import Grants, PermissionsChange
 from shared.wire.names import OPERATOR
 
-_GROUP = click.Choice([group.value for group in ToolGroup])
-_CAPABILITY = click.Choice([capability.value for capability in Capability])
+_GROUPS = [group.value for group in ToolGroup]
+_CAPABILITIES = [capability.value for capability in Capability]
+_GROUP = click.Choice(_GROUPS)
+_CAPABILITY = click.Choice(_CAPABILITIES)
 
 
 @click.command(
@@ -30,12 +32,24 @@ _CAPABILITY = click.Choice([capability.value for capability in Capability])
     ),
 )
 @click.argument("name", type=AGENT_NAME)
-@click.option("--add-group", multiple=True, type=_GROUP, metavar="GROUP", help="Give a tool group.")
+@click.option(
+    "--add-group",
+    multiple=True,
+    type=_GROUP,
+    metavar="GROUP",
+    help=f"Give a tool group: {', '.join(_GROUPS)}.",
+)
 @click.option("--remove-group", multiple=True, type=_GROUP, metavar="GROUP", help="Take a tool group.")
 @click.option(
-    "--add-capability", multiple=True, type=_CAPABILITY, metavar="CAPABILITY", help="Give a capability."
+    "--add-capability",
+    multiple=True,
+    type=_CAPABILITY,
+    metavar="CAPABILITY",
+    help=f"Give a capability: {', '.join(_CAPABILITIES)}.",
 )
-@click.option("--remove-capability", multiple=True, type=_CAPABILITY, metavar="CAPABILITY", help="Take one.")
+@click.option(
+    "--remove-capability", multiple=True, type=_CAPABILITY, metavar="CAPABILITY", help="Take a capability."
+)
 @click.option(
     "--allow-recipient", multiple=True, type=AGENT_NAME, metavar="NAME", help="Limit `send` to these."
 )
