@@ -97,29 +97,21 @@ messages = Table(
     Column("hops", Integer, nullable=False),
     Column("pair", String(40)),  # both parties' ids, smaller first; null where no limit applies
     Column("pair_seq", RowKey),  # counts the messages of the pair
+    Column("state", String(10), nullable=False),  # pending, delivered, acked or parked
     Column("delivered_count", Integer, nullable=False),
-    Column("delivered_at", Seconds),  # null again after a return to pending
+    Column("delivered_at", Seconds),  # the last time
     Column("delivered_turn", String(64)),  # the last turn that took it, kept on return
     Column("acked_at", Seconds),
     Column("parked_at", Seconds),
     sqlite_autoincrement=True,
 )
-_PENDING = text("acked_at IS NULL AND parked_at IS NULL AND delivered_at IS NULL")
-_OPEN = text("acked_at IS NULL")
+# The first answers what is pending, in order and how much, and what is not acked, without a look at the rows.
 Index(
-    "ix_messages_pending",
+    "ix_messages_state",
     messages.c.recipient_agent_id,
+    messages.c.state,
     messages.c.urgent.desc(),
     messages.c.id,
-    sqlite_where=_PENDING,
-    postgresql_where=_PENDING,
-)
-Index(
-    "ix_messages_open",
-    messages.c.recipient_agent_id,
-    messages.c.id,
-    sqlite_where=_OPEN,
-    postgresql_where=_OPEN,
 )
 Index("ix_messages_recipient", messages.c.recipient_agent_id, messages.c.id)
 Index("ix_messages_pair", messages.c.pair, messages.c.pair_seq)

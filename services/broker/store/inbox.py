@@ -8,13 +8,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    update,
+)
 
 from services.broker.store.messages import OPERATORS_OWN, decode
 from services.broker.tables import messages
-from shared.wire.messages import Message
+from shared.wire.messages import Message, MessageState
 
 MAX_LISTED_STAYED = 100
+
+_ACKED = MessageState.ACKED.value
+_DELIVERED = MessageState.DELIVERED.value
+_PENDING = MessageState.PENDING.value
+
+_IS_PENDING = messages.c.state == _PENDING
+_IS_OPEN = messages.c.state.in_([literal_column(f"'{state}'") for state in (_PENDING, _DELIVERED)])
+_IS_NOT_ACKED = messages.c.state.in_(
+    [literal_column(f"'{state.value}'") for state in MessageState if state is not MessageState.ACKED]
+)
+# A sum keeps the planner from walking all rows ever received by their id, instead of the few that are open.
+_place = messages.c.id + 0
+
+_OWN = messages.c.recipient_agent_id == bindparam("agent_id")
+_NEXT = (
+    select(messages)
+    .where(_OWN, _IS_PENDING)
+    .order_by(messages.c.urgent.desc(), messages.c.id)
+    .limit(bindparam("at_most"))
+)
+_COUNT = select(func.count()).select_from(messages).where(_OWN, _IS_PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +54,6 @@ class Acked:
     ids: list[int]
     stayed: list[int]
     stayed_count: int
-
-
-_OPEN = and_(messages.c.acked_at.is_(None), messages.c.parked_at.is_(None))
-_PENDING = and_(_OPEN, messages.c.delivered_at.is_(None))
-_OWN = messages.c.recipient_agent_id == bindparam("agent_id")
-_NEXT = (
-    select(messages)
-    .where(_OWN, _PENDING)
-    .order_by(messages.c.urgent.desc(), messages.c.id)
-    .limit(bindparam("at_most"))
-)
-_COUNT = select(func.count()).where(_OWN, _PENDING)
 
 
 def _owned(agent_id: int | None) -> ColumnElement[bool]:
@@ -55,9 +73,7 @@ class InboxRows:
 
     def list_open_among(self, agent_id: int, ids: Sequence[int]) -> list[Message]:
         """Those of `ids` that are the agent's own and not acked, in the order of `ids`."""
-        query = select(messages).where(
-            _owned(agent_id), messages.c.id.in_(ids), messages.c.acked_at.is_(None)
-        )
+        query = select(messages).where(_owned(agent_id), messages.c.id.in_(ids), messages.c.state != _ACKED)
         found = {row.id: decode(row) for row in self._connection.execute(query)}
         return [found[message_id] for message_id in ids if message_id in found]
 
@@ -65,17 +81,22 @@ class InboxRows:
         self._connection.execute(
             update(messages)
             .where(messages.c.id.in_(ids))
-            .values(delivered_at=at, delivered_turn=turn, delivered_count=messages.c.delivered_count + 1)
+            .values(
+                state=_DELIVERED,
+                delivered_at=at,
+                delivered_turn=turn,
+                delivered_count=messages.c.delivered_count + 1,
+            )
         )
 
     def release(self, agent_id: int, *, ids: Sequence[int] | None = None, turn: str | None = None) -> int:
         """Return delivered rows to pending: those of `ids`, those of `turn`, else all; says how many."""
-        query = update(messages).where(_owned(agent_id), _OPEN, messages.c.delivered_at.is_not(None))
+        query = update(messages).where(_owned(agent_id), messages.c.state == _DELIVERED)
         if ids is not None:
             query = query.where(messages.c.id.in_(ids))
         if turn is not None:
             query = query.where(messages.c.delivered_turn == turn)
-        return self._connection.execute(query.values(delivered_at=None)).rowcount
+        return self._connection.execute(query.values(state=_PENDING)).rowcount
 
     def ack_until(self, agent_id: int | None, up_to: int, *, at: int, urgent_handed_id: int = 0) -> Acked:
         """Ack own rows up to `up_to`, but for those that an urgent row overtook before anyone saw them.
@@ -86,22 +107,25 @@ class InboxRows:
         overtaken = and_(
             messages.c.delivered_count == 0, messages.c.urgent.is_(False), messages.c.id < urgent_handed_id
         )
-        up_to_mark = and_(_owned(agent_id), _OPEN, messages.c.id <= up_to)
+        up_to_mark = and_(_owned(agent_id), _IS_OPEN, _place <= up_to)
         done = self._connection.execute(
-            update(messages).where(up_to_mark, ~overtaken).values(acked_at=at).returning(messages.c.id)
+            update(messages)
+            .where(up_to_mark, ~overtaken)
+            .values(state=_ACKED, acked_at=at)
+            .returning(messages.c.id)
         )
         ids = sorted(done.scalars())
-        stayed_count = self._connection.scalar(select(func.count()).where(up_to_mark)) or 0
-        oldest = select(messages.c.id).where(up_to_mark).order_by(messages.c.id).limit(MAX_LISTED_STAYED)
+        stayed_count = self._connection.scalar(select(func.count()).select_from(messages).where(up_to_mark))
+        oldest = select(messages.c.id).where(up_to_mark).order_by(_place).limit(MAX_LISTED_STAYED)
         stayed = list(self._connection.scalars(oldest)) if stayed_count else []
-        return Acked(ids, stayed, stayed_count)
+        return Acked(ids, stayed, stayed_count or 0)
 
     def ack_ids(self, agent_id: int | None, ids: Sequence[int], *, at: int) -> list[int]:
         """Ack those of `ids` that are own and not acked yet; returns them, in order."""
         done = self._connection.execute(
             update(messages)
-            .where(_owned(agent_id), messages.c.id.in_(ids), messages.c.acked_at.is_(None))
-            .values(acked_at=at)
+            .where(_owned(agent_id), messages.c.id.in_(ids), messages.c.state != _ACKED)
+            .values(state=_ACKED, acked_at=at)
             .returning(messages.c.id)
         )
         return sorted(done.scalars())
@@ -109,22 +133,23 @@ class InboxRows:
     def count_pending(self, agent_id: int | None) -> int:
         if agent_id is not None:
             return self._connection.scalar(_COUNT, {"agent_id": agent_id}) or 0
-        return self._connection.scalar(select(func.count()).where(OPERATORS_OWN, _PENDING)) or 0
+        query = select(func.count()).select_from(messages).where(OPERATORS_OWN, _IS_PENDING)
+        return self._connection.scalar(query) or 0
 
     def count_pending_by_agent(self, agent_ids: Sequence[int]) -> dict[int, int]:
         """Pending rows of many agents at once; those with none are absent."""
         owner = messages.c.recipient_agent_id
-        query = select(owner, func.count()).where(owner.in_(agent_ids), _PENDING).group_by(owner)
+        query = select(owner, func.count()).where(owner.in_(agent_ids), _IS_PENDING).group_by(owner)
         return {row[0]: row[1] for row in self._connection.execute(query)}
 
     def list_page(
         self, agent_id: int | None, *, include_acked: bool, limit: int, before: int | None
     ) -> list[Message]:
         """The newest `limit` rows older than `before`, oldest first; touches nothing."""
-        conditions = [_owned(agent_id)]
+        place = messages.c.id if include_acked else _place
+        query = select(messages).where(_owned(agent_id)).order_by(place.desc()).limit(limit)
         if not include_acked:
-            conditions.append(messages.c.acked_at.is_(None))
+            query = query.where(_IS_NOT_ACKED)
         if before is not None:
-            conditions.append(messages.c.id < before)
-        query = select(messages).where(*conditions).order_by(messages.c.id.desc()).limit(limit)
+            query = query.where(place < before)
         return [decode(row) for row in self._connection.execute(query)][::-1]

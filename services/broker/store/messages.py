@@ -65,6 +65,7 @@ class MessageRows:
             "hops": message.hops,
             "pair": message.pair,
             "pair_seq": message.pair_seq,
+            "state": MessageState.PENDING.value,
             "delivered_count": 0,
         }
         key = self._connection.execute(insert(messages), values).inserted_primary_key
@@ -100,12 +101,6 @@ class MessageRows:
 
 def decode(row: Row[Any], *, body: str | None = None) -> Message:
     """A row as it travels; `body` replaces the stored one where that was not read."""
-    if row.acked_at is not None:
-        state = MessageState.ACKED
-    elif row.parked_at is not None:
-        state = MessageState.PARKED
-    else:
-        state = MessageState.PENDING if row.delivered_at is None else MessageState.DELIVERED
     return Message(
         id=row.id,
         sender=row.sender,
@@ -115,7 +110,7 @@ def decode(row: Row[Any], *, body: str | None = None) -> Message:
         in_reply_to=row.in_reply_to,
         urgent=row.urgent,
         hops=row.hops,
-        state=state,
+        state=MessageState(row.state),
         delivered_count=row.delivered_count,
         delivered_at=row.delivered_at,
         acked_at=row.acked_at,

@@ -12,8 +12,6 @@ depends_on = None
 
 _KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _LIVE = sa.text("destroyed_at IS NULL")
-_PENDING = sa.text("acked_at IS NULL AND parked_at IS NULL AND delivered_at IS NULL")
-_OPEN = sa.text("acked_at IS NULL")
 
 
 def upgrade() -> None:
@@ -87,6 +85,7 @@ def _create_messages() -> None:
         sa.Column("hops", sa.Integer(), nullable=False),
         sa.Column("pair", sa.String(40)),
         sa.Column("pair_seq", _KEY),
+        sa.Column("state", sa.String(10), nullable=False),
         sa.Column("delivered_count", sa.Integer(), nullable=False),
         sa.Column("delivered_at", sa.BigInteger()),
         sa.Column("delivered_turn", sa.String(64)),
@@ -96,18 +95,9 @@ def _create_messages() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(
-        "ix_messages_pending",
+        "ix_messages_state",
         "messages",
-        ["recipient_agent_id", sa.literal_column("urgent DESC"), "id"],
-        sqlite_where=_PENDING,
-        postgresql_where=_PENDING,
-    )
-    op.create_index(
-        "ix_messages_open",
-        "messages",
-        ["recipient_agent_id", "id"],
-        sqlite_where=_OPEN,
-        postgresql_where=_OPEN,
+        ["recipient_agent_id", "state", sa.literal_column("urgent DESC"), "id"],
     )
     op.create_index("ix_messages_recipient", "messages", ["recipient_agent_id", "id"])
     op.create_index("ix_messages_pair", "messages", ["pair", "pair_seq"])
