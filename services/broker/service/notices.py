@@ -81,9 +81,9 @@ class Relay:
 
     That a row was removed is committed before the next one is published. So only the oldest row can have been
     sent before without anybody knowing what came of it: it is *in doubt* after a start and after a failure.
-    Of a row in doubt the stream is asked first, and it is published only if the newest notice of its subject is
-    still the one that was seen. That holds however long the outage was; the server's own check for
-    duplicates forgets after an hour.
+    For a row in doubt the stream is asked first, and told to store it only if its subject's newest notice is
+    still the one that was seen. That holds however long the outage was; the server's own check for duplicates
+    forgets after an hour.
     """
 
     def __init__(self, store: Store, bus: NoticeBus) -> None:
