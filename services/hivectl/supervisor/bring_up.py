@@ -147,13 +147,14 @@ class BringUp:
 
     async def _grant_reader(self) -> None:
         """Have the broker make the durable of the `default` reader; it needs NATS, which may be late."""
+        reason = "it has no connection to NATS yet"
         with anyio.move_on_after(READER_SECONDS):
             while True:
                 try:
-                    reader = await self._link.grant_reader(DEFAULT_READER)
-                    if reader.ready:
+                    if (await self._link.grant_reader(DEFAULT_READER)).ready:
                         return
                 except HiveError as exc:
-                    _log.warning("reader_not_granted", code=exc.code, reason=exc.message)
+                    reason = exc.message
                 await anyio.sleep(_PAUSE_SECONDS)
+        _log.warning("reader_not_ready", reader=DEFAULT_READER, reason=reason)
         self._console.say("notices: the broker has no NATS yet; it makes the default reader when it has")

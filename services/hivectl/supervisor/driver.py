@@ -14,6 +14,7 @@ import anyio.abc
 import structlog
 
 from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
+from services.hivectl.supervisor.console import Console
 from shared.errors import HiveError, Unavailable
 from shared.runtime.ids import new_ulid
 from shared.wire.lifecycle import ClaimRequest, Job, JobKind
@@ -35,8 +36,11 @@ class JobSource(Protocol):
 class ProcessDriver:
     """All agents of this hive, by id."""
 
-    def __init__(self, link: JobSource, build_runner: Callable[[AgentRef], AgentRunner]) -> None:
+    def __init__(
+        self, link: JobSource, console: Console, *, build_runner: Callable[[AgentRef], AgentRunner]
+    ) -> None:
         self._link = link
+        self._console = console
         self._build_runner = build_runner
         self._runners: dict[int, AgentRunner] = {}
         self._seen: OrderedDict[int, None] = OrderedDict()
@@ -59,6 +63,11 @@ class ProcessDriver:
             try:
                 job = await self._link.claim(ClaimRequest(driver_id=driver_id, wait_seconds=CLAIM_SECONDS))
             except HiveError as exc:
+                if exc.code == "driver_superseded":
+                    # Two that both go on would start every agent twice.
+                    _log.error("driver_superseded", reason=exc.message)
+                    self._console.say(f"jobs are no longer done here: {exc.message}")
+                    return
                 if not isinstance(exc, Unavailable):
                     # A job may have been claimed by the answer that was lost: a new driver gets it again.
                     driver_id = new_ulid()

@@ -82,7 +82,7 @@ class Hive:
             tasks.start_soon(self._rotate_logs)
             sender = EventSender(self._spool, link, driver_id=new_ulid())
             core = Infrastructure(self._units, tasks, self._console)
-            driver = ProcessDriver(link, partial(self._build_runner, tasks))
+            driver = ProcessDriver(link, self._console, build_runner=partial(self._build_runner, tasks))
             try:
                 with self._work:
                     bring_up = BringUp(

@@ -8,7 +8,7 @@ import anyio
 import structlog
 
 from services.hivectl.spool import EventSpool, SpooledEvent
-from shared.errors import Conflict, HiveError, InvalidInput, NotFound
+from shared.errors import HiveError, InvalidInput
 from shared.wire.lifecycle import DriverEvents
 
 BATCH = 100
@@ -61,7 +61,7 @@ class EventSender:
     async def _send(self, batch: list[SpooledEvent]) -> None:
         try:
             await self._link.report(self._wrap(batch))
-        except (InvalidInput, NotFound, Conflict) as exc:
+        except InvalidInput as exc:
             if len(batch) > 1:
                 # Find the one that is refused: all others must still arrive, in order.
                 for one in batch:

@@ -13,7 +13,7 @@ from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
 from services.hivectl.supervisor.console import QuietConsole
 from services.hivectl.supervisor.driver import ProcessDriver
 from services.hivectl.supervisor.keeper import Keeper, KeeperListener
-from shared.errors import HiveError, OutcomeUnknown, Unavailable
+from shared.errors import Conflict, HiveError, OutcomeUnknown, Unavailable
 from shared.wire.lifecycle import ClaimRequest, Job, JobKind, JobState
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +72,7 @@ async def drive(spool: EventSpool, jobs: Jobs, *, until_done: int) -> ProcessDri
         def build(agent: AgentRef) -> AgentRunner:
             return AgentRunner(agent, NoUnits(), spool, tasks, QuietConsole(), put_away=lambda _: None)
 
-        driver = ProcessDriver(jobs, build)
+        driver = ProcessDriver(jobs, QuietConsole(), build_runner=build)
         with anyio.fail_after(10):
             tasks.start_soon(driver.run, tasks)
             while len(done(spool)) < until_done:
@@ -109,6 +109,17 @@ async def test_a_broker_that_is_down_is_asked_again_under_the_same_name(spool: E
     jobs = Jobs(Unavailable("down"), build_job(1, JobKind.STOP, 1))
     await drive(spool, jobs, until_done=1)
     assert len(set(jobs.claimed_as)) == 1
+
+
+async def test_a_driver_that_another_one_has_replaced_claims_no_more(spool: EventSpool) -> None:
+    taken_over = Conflict("a later driver has taken over", code="driver_superseded")
+    jobs = Jobs(build_job(1, JobKind.STOP, 1), taken_over, build_job(2, JobKind.STOP, 1))
+    driver = ProcessDriver(jobs, QuietConsole(), build_runner=lambda _: pytest.fail("not asked for"))
+    jobs.answers.pop(0)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            await driver.run(tasks)
+    assert len(jobs.answers) == 1
 
 
 async def test_a_destroyed_agent_is_forgotten(spool: EventSpool) -> None:
