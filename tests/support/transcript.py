@@ -1,6 +1,6 @@
 """Reads transcripts from a Markdown page: commands with what they print, and tool calls with their answers.
 
-`…` in an expected text stands for anything, as the ellipsis of doctest does.
+`…` in an expected text stands for anything within its line; alone on a line, for any number of lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Command:
-    """A line after `$ `, and the lines under it."""
+    """A line after `$ `, continued after a backslash, and the lines under it."""
 
     line: str
     output: str
@@ -33,14 +33,17 @@ def read_commands(page: Path) -> list[Command]:
 
 def _split(block: str) -> Iterator[Command]:
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        line, _, output = part.partition("\n")
+        line, _, output = re.sub(r"\\\n\s*", "", part).partition("\n")
         yield Command(line, output.strip())
 
 
 def matches(expected: str, actual: str) -> bool:
     """Whether a text is what was expected, blanks at line ends aside."""
-    pattern = ".*?".join(re.escape(piece) for piece in _tidy(expected).split("…"))
-    return re.fullmatch(pattern, _tidy(actual), flags=re.DOTALL) is not None
+    pattern = "".join(
+        "(?:.*\n)*?" if line == "…" else ".*?".join(map(re.escape, line.split("…"))) + "\n"
+        for line in _tidy(expected).splitlines()
+    )
+    return re.fullmatch(pattern, _tidy(actual) + "\n") is not None
 
 
 def _tidy(text: str) -> str:
