@@ -21,7 +21,7 @@ from services.hivectl.supervisor.console import Console, PipeConsole
 from services.hivectl.supervisor.request import UpRequest
 from services.hivectl.supervisor.supervise import supervise, supervisor_log
 from shared import errors
-from shared.errors import HiveError
+from shared.errors import HiveError, Misconfigured
 
 
 def start_detached(request: UpRequest, console: Console) -> StartReport:
@@ -88,15 +88,18 @@ def _start(request: UpRequest, write_fd: int) -> subprocess.Popen[bytes]:
         request.model_dump_json(),
         str(write_fd),
     ]
-    with supervisor_log(request.layout).open() as log:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            pass_fds=(write_fd,),
-            start_new_session=True,
-        )
+    try:
+        with supervisor_log(request.layout).open() as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                pass_fds=(write_fd,),
+                start_new_session=True,
+            )
+    except OSError as exc:
+        raise Misconfigured(f"the supervisor cannot be started: {exc.strerror} ({exc.filename})") from exc
 
 
 def _follow(pipe: Iterator[str], console: Console) -> StartReport | None:

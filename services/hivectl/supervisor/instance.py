@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.errors import Conflict
+from shared.errors import Conflict, Misconfigured
 from shared.layout import HiveLayout
 
 
@@ -54,7 +54,7 @@ def acquire(layout: HiveLayout) -> InstanceLock:
     Raises:
         Conflict: when there is one already.
     """
-    fd = os.open(lock_path(layout), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = _open(layout, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
@@ -64,9 +64,13 @@ def acquire(layout: HiveLayout) -> InstanceLock:
 
 
 def is_running(layout: HiveLayout) -> bool:
-    """Whether somebody holds the lock."""
+    """Whether somebody holds the lock.
+
+    Raises:
+        Misconfigured: when the hive is another user's.
+    """
     try:
-        fd = os.open(lock_path(layout), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = _open(layout, os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
@@ -77,6 +81,17 @@ def is_running(layout: HiveLayout) -> bool:
         return False
     finally:
         os.close(fd)
+
+
+def _open(layout: HiveLayout, flags: int) -> int:
+    try:
+        return os.open(lock_path(layout), flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise Misconfigured(
+            f"{lock_path(layout)} cannot be opened: {exc.strerror}; run hivectl as the hive's user"
+        ) from exc
 
 
 def find_instance(layout: HiveLayout) -> Instance | None:

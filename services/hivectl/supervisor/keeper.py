@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
@@ -34,25 +34,39 @@ class Pauses:
 
 @dataclass(frozen=True)
 class UnitExit:
-    """An end that nobody asked for. `restart_in` is None when it stays down."""
+    """An end that nobody asked for.
+
+    `restart_in` is None when it stays down; `is_awaited` says that somebody waits for the start to succeed.
+    """
 
     status: ExitStatus
     was_ready: bool
     last_lines: str
     restart_in: float | None
+    is_awaited: bool = False
 
     def describe(self) -> str:
-        """What happened and what follows, for people; with the end of the log where it says why."""
+        """What happened and what follows, for people; with the reason, unless somebody waits to give it."""
+        then = "stays down" if self.restart_in is None else f"starts again in {self.restart_in:.1f} s"
+        if self.was_ready or self.is_awaited:
+            return f"{self._how()}, {then}"
+        return f"{self._how()}, {then}{self._why()}"
+
+    def explain(self) -> str:
+        """Why it is not there, for people."""
+        return f"{self._how()}{self._why()}"
+
+    def _how(self) -> str:
         if self.status.signal is not None:
             how = f"ended by {_signal_name(self.status.signal)}"
         elif self.status.code is not None:
             how = f"exited with code {self.status.code}"
         else:
-            how = "did not start"
-        next_ = "stays down" if self.restart_in is None else f"starts again in {self.restart_in:.1f} s"
-        if self.was_ready or not self.last_lines:
-            return f"{how}, {next_}"
-        return f"{how} before it was ready, {next_}; it logged:\n{self.last_lines}"
+            return "could not be started"
+        return how if self.was_ready else f"{how} before it was ready"
+
+    def _why(self) -> str:
+        return f"; it logged:\n{self.last_lines}" if self.last_lines else ""
 
 
 def _signal_name(number: int) -> str:
@@ -158,7 +172,7 @@ class Keeper:
     def explain(self, ready_seconds: float) -> str:
         """Why it was not ready within `ready_seconds`, for people."""
         if self.last_exit is not None:
-            return f"{self.name} {self.last_exit.describe()}"
+            return f"{self.name} {self.last_exit.explain()}"
         lines = self.last_lines()
         return f"{self.name} was not ready within {ready_seconds:.0f} s" + (
             f"; it logged:\n{lines}" if lines else ""
@@ -176,8 +190,8 @@ class Keeper:
                     pause = self._pauses.first_seconds
                 again = (self._persistent or exit_.was_ready) and exit_.status.code != EXIT_MISCONFIGURED
                 self._persistent = self._persistent or exit_.was_ready
-                self.last_exit = UnitExit(
-                    exit_.status, exit_.was_ready, exit_.last_lines, pause if again else None
+                self.last_exit = replace(
+                    exit_, restart_in=pause if again else None, is_awaited=not self._settled.is_set()
                 )
                 self._listener.unit_exited(self.name, self.last_exit)
                 self._settled.set()

@@ -194,7 +194,7 @@ async def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path, sp
             await scene.do(JobKind.STOP)
     assert scene.told() == ["job_failed", "job_done"]
     error = spool.list_oldest(1)[0].event.error
-    assert error == "tiny exited with code 3 before it was ready, stays down; it logged:\nbad settings"
+    assert error == "tiny exited with code 3 before it was ready; it logged:\nbad settings"
     assert not scene.units.is_listening()
 
 

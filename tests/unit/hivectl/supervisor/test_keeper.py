@@ -61,9 +61,7 @@ async def test_a_unit_that_never_got_ready_is_not_tried_again_unless_asked(tmp_p
             assert await keeper.start(tasks, timeout_seconds=5) is Outcome.ENDED
             assert not keeper.alive
     assert len(children) == 1
-    assert keeper.explain(5) == (
-        "tiny exited with code 1 before it was ready, stays down; it logged:\nno such thing"
-    )
+    assert keeper.explain(5) == ("tiny exited with code 1 before it was ready; it logged:\nno such thing")
 
 
 async def test_bad_settings_are_not_tried_again(tmp_path: Path) -> None:
