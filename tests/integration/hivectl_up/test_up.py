@@ -1,0 +1,203 @@
+"""`hivectl up --detach` and `down` as an operator uses them: what runs, what is where, what stays alone."""
+
+import json
+import os
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shared.layout import HiveLayout, PortPlan
+from tests.support.hive import BIN, Hive, find_port_base, running_hive
+from tests.support.waiting import eventually
+
+
+@pytest.fixture(scope="module")
+def hive() -> Iterator[Hive]:
+    with running_hive("--agent", "iris") as hive:
+        yield hive
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_nats_the_broker_and_each_agent_run(hive: Hive) -> None:
+    assert sorted(hive.pids()) == ["broker", "hyperhive-iris", "hyperhive-ruth", "nats"]
+    agents = {agent["name"]: agent for agent in hive.ctl("agent", "list")}
+    assert {name: (agent["parent"], agent["running"]) for name, agent in agents.items()} == {
+        "ruth": (None, True),
+        "iris": ("ruth", True),
+    }
+
+
+def test_hive_json_leads_to_everything(hive: Hive) -> None:
+    content = hive.hive_json()
+    assert content["broker"]["url"] == f"http://127.0.0.1:{hive.ports.broker}"
+    assert content["nats"]["url"] == f"nats://127.0.0.1:{hive.ports.nats}"
+    assert sorted(content["agents"]) == ["iris", "ruth"]
+    for block, name in enumerate(("ruth", "iris")):
+        config = json.loads(Path(content["agents"][name]["mcp_config"]).read_text())
+        entry = config["mcpServers"]["hyperhive"]
+        assert entry["url"] == f"http://127.0.0.1:{hive.ports.surface(block, 'hyperhive')}/mcp"
+        token = Path(content["agents"][name]["token_file"]).read_text().strip()
+        assert entry["headers"] == {"Authorization": f"Bearer {token}"}
+
+
+def test_all_files_are_private(hive: Hive) -> None:
+    for path in hive.layout.root.rglob("*"):
+        if path.is_relative_to(hive.layout.nats_dir / "store") or path.is_relative_to(
+            hive.layout.root / "home"
+        ):
+            continue
+        mode = path.stat().st_mode & 0o777
+        assert mode == (0o700 if path.is_dir() else 0o600), f"{path} {mode:o}"
+
+
+def test_no_secret_is_in_a_command_line_or_a_log(hive: Hive) -> None:
+    secrets = [path.read_text().strip() for path in hive.layout.root.rglob("token")]
+    secrets += [path.read_text().strip() for path in hive.layout.nats_dir.rglob("*.password")]
+    assert len(secrets) >= 6
+    shown = [Path(f"/proc/{pid}/cmdline").read_text() for pid in hive.pids().values()]
+    shown += [path.read_text(errors="replace") for path in hive.layout.logs_dir.iterdir()]
+    assert not [secret for secret in secrets for text in shown if secret in text]
+
+
+def test_repeated_it_leaves_what_runs_alone_and_says_where_it_is(hive: Hive) -> None:
+    before = hive.pids()
+    again = hive.ctl("up", "--detach")
+    assert hive.pids() == before
+    assert sorted(again["agents"]) == ["iris", "ruth"]
+    assert again["agents"]["iris"]["claude"].startswith("claude --mcp-config ")
+    in_foreground = hive.run("up")
+    assert in_foreground.returncode == 0
+    assert f"http://127.0.0.1:{hive.ports.surface(1, 'hyperhive')}/mcp" in in_foreground.stdout
+    assert hive.pids() == before
+
+
+def test_repeated_with_a_name_it_starts_that_agent_besides(hive: Hive) -> None:
+    before = hive.pids()
+    hive.up("--agent", "gina", "--agent", "iris")
+    after = hive.pids()
+    assert {name: after[name] for name in before} == before
+    assert sorted(after.keys() - before.keys()) == ["hyperhive-gina"]
+    hive.ctl("agent", "destroy", "gina", "--yes")
+    assert not is_open(hive.ports.surface(2, "hyperhive"))
+
+
+def test_repeated_with_other_settings_it_refuses(hive: Hive) -> None:
+    refused = hive.run("up", "--port-base", str(hive.ports.base + 200))
+    assert refused.returncode == 5
+    assert "hivectl down" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["nats", "broker", "hyperhive-iris"])
+def test_what_is_killed_comes_back(hive: Hive, name: str) -> None:
+    others = {unit: pid for unit, pid in hive.pids().items() if unit != name}
+    hive.kill(name)
+    hive.pid_of(name)
+    eventually(lambda: hive.ctl("agent", "show", "iris")["running"], what="iris runs again")
+    eventually(lambda: is_open(hive.ports.nats), what="NATS answers")
+    assert {unit: pid for unit, pid in hive.pids().items() if unit != name} == others
+
+
+def test_a_call_made_while_its_surface_restarts_waits_for_the_next_one(hive: Hive) -> None:
+    old = hive.pid_of("hyperhive-iris")
+    os.kill(old, 9)
+    url = f"http://127.0.0.1:{hive.ports.surface(1, 'hyperhive')}/healthz"
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        assert json.load(answer) == {"status": "ok"}
+    assert hive.pid_of("hyperhive-iris") != old
+
+
+def test_a_stopped_agent_stays_stopped_over_down_and_up_and_its_port_is_refused(hive: Hive) -> None:
+    hive.ctl("agent", "stop", "iris")
+    assert not is_open(hive.ports.surface(1, "hyperhive"))
+    hive.down()
+    assert hive.pids() == {}
+    assert not is_open(hive.ports.broker)
+    hive.up()
+    assert sorted(hive.pids()) == ["broker", "hyperhive-ruth", "nats"]
+    assert not is_open(hive.ports.surface(1, "hyperhive"))
+    hive.up("--agent", "iris")
+    assert "hyperhive-iris" in hive.pids()
+
+
+def test_down_is_repeatable(hive: Hive) -> None:
+    hive.down()
+    again = hive.run("down")
+    assert again.returncode == 0
+    assert "no hive runs" in again.stderr
+    hive.up()
+
+
+def test_after_a_killed_supervisor_the_next_up_takes_over(hive: Hive) -> None:
+    hive.up("--agent", "iris")
+    supervisor = json.loads((hive.layout.run_dir / "supervisor.lock").read_text())["pid"]
+    os.kill(supervisor, 9)
+    hive.up()
+    assert sorted(hive.pids()) == ["broker", "hyperhive-iris", "hyperhive-ruth", "nats"]
+    inbox = json.dumps(hive.ctl("agent", "inbox", "ruth", "--all"))
+    assert "ContainerCrash" in inbox
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    ports = PortPlan(find_port_base())
+    other = Hive(tmp_path / "hive", ports)
+    other.layout.root.mkdir()
+    (other.layout.root / "home").mkdir()
+    with socket.create_server(("127.0.0.1", ports.nats)):
+        refused = other.run("up", "--detach", "--port-base", str(ports.base))
+    assert refused.returncode == 3
+    assert f"nats: port {ports.nats} is taken; set --port-base" in refused.stderr
+    assert not (other.layout.run_dir / "children.json").exists()
+    assert other.run("down").returncode == 0
+
+
+def test_a_detached_hive_keeps_none_of_the_caller_s_descriptors(hive: Hive) -> None:
+    hive.down()
+    read_fd, write_fd = os.pipe()
+    with os.fdopen(read_fd, "rb") as pipe:
+        os.set_inheritable(write_fd, True)
+        done = subprocess.run(
+            [BIN / "hivectl", "up", "--detach", "--root", hive.layout.root],
+            stdin=subprocess.DEVNULL,
+            stdout=write_fd,
+            stderr=write_fd,
+            pass_fds=(write_fd,),
+            timeout=60,
+            check=False,
+        )
+        os.close(write_fd)
+        # Ends only because nobody has the other side any more.
+        assert "is up" in pipe.read().decode()
+    assert done.returncode == 0
+
+
+def test_settings_of_the_caller_reach_the_units_and_bad_ones_are_shown(hive: Hive) -> None:
+    hive.down()
+    failed = hive.run("up", "--detach", env={"HIVE_BROKER_MAX_PENDING": "many"})
+    assert failed.returncode == 1
+    assert "HIVE_BROKER_MAX_PENDING" in failed.stderr
+    assert hive.pids() == {}
+    hive.up()
+
+
+def test_a_root_with_spaces_and_a_closed_stdin_will_do() -> None:
+    with running_hive() as first:
+        first.down()
+        root = first.layout.root / "a hive"
+        command = f'exec "$0" up --detach --root "$1" --port-base {first.ports.base} <&- >&- 2>&-'
+        done = subprocess.run(["/bin/sh", "-c", command, BIN / "hivectl", root], timeout=60, check=False)
+        second = Hive(root, first.ports)
+        (root / "home").mkdir()
+        try:
+            assert done.returncode == 0
+            assert sorted(second.pids()) == ["broker", "hyperhive-ruth", "nats"]
+            assert HiveLayout(root).hive_json.exists()
+        finally:
+            second.close()
