@@ -13,14 +13,21 @@ import anyio
 from shared.errors import Unavailable
 from shared.wire.notices import inbox_prefix_of
 
-_ACTIVATION_SECONDS = 15.0
+ACTIVATION_SECONDS = 15.0
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.1
 _HOST = "127.0.0.1"
 _QUESTION = "$JS.API.STREAM.NAMES"
 
 
-async def activate_reader(*, port: int, user: str, password: str, reload: Callable[[], None]) -> None:
+async def activate_reader(
+    *,
+    port: int,
+    user: str,
+    password: str,
+    reload: Callable[[], None],
+    within_seconds: float = ACTIVATION_SECONDS,
+) -> None:
     """Reload until the reader can log in and is answered; those who are connected stay so.
 
     One reload is not enough: nats-server 2.15.1 connects the imports of an account that is new only at the
@@ -31,12 +38,13 @@ async def activate_reader(*, port: int, user: str, password: str, reload: Callab
         user: of the new reader, already in the configuration file.
         password: of the new reader.
         reload: sends the server SIGHUP.
+        within_seconds: when to give up.
 
     Raises:
-        Unavailable: when it is not answered in 15 seconds.
+        Unavailable: when it is not answered in time.
     """
     try:
-        with anyio.fail_after(_ACTIVATION_SECONDS):
+        with anyio.fail_after(within_seconds):
             while True:
                 reload()
                 # A second signal while the first is being handled would be lost: wait for what it brings.
