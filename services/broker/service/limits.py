@@ -38,12 +38,10 @@ def check_room(tx: Tx, targets: Sequence[AgentRow | None], limits: Limits) -> No
     Raises:
         LimitExceeded: naming the full ones.
     """
-    pending = tx.inbox.count_pending_by_agent([target.id for target in targets if target is not None])
     full = [
         OPERATOR if target is None else target.name
         for target in targets
-        if (tx.inbox.count_pending(None) if target is None else pending.get(target.id, 0))
-        >= limits.max_pending
+        if tx.inbox.is_full(None if target is None else target.id, limit=limits.max_pending)
     ]
     if full:
         names = ", ".join(full[:10]) + (f" and {len(full) - 10} more" if len(full) > 10 else "")
@@ -87,9 +85,9 @@ def claim_pair(tx: Tx, sender: AgentRow, target: AgentRow | None, limits: Limits
         return None
     ids = sorted((sender.id, 0 if target is None else target.id))
     key = f"{ids[0]}:{ids[1]}"
-    pair = Pair(key, tx.messages.count_pair(key) + 1)
     # The limit holds when the message that many before this one is at least a minute old.
-    at = tx.messages.find_pair_time(key, pair.seq - limits.pair_per_minute)
+    count, at = tx.messages.find_pair(key, back=limits.pair_per_minute)
+    pair = Pair(key, count + 1)
     if at is None or at <= now - PAIR_WINDOW_SECONDS or now < sender.limits_lifted_until:
         return pair
     wait = max(1, at + PAIR_WINDOW_SECONDS - now)

@@ -87,7 +87,7 @@ class MessageService:
         except HiveError as exc:
             _log.info("send_refused", sender=who, code=exc.code, size=len(request.body))
             raise
-        _log.info(
+        _log.debug(
             "message_stored", sender=who, ids=[row.id for row in result.sent][:20], size=len(request.body)
         )
         return result

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
+from services.broker.store.prepared import Prepared
 from services.broker.tables import agents
 from shared.permissions import Capability, ToolGroup
 from shared.wire.agents import Grants
@@ -47,8 +49,12 @@ _ROWS = select(agents, _parent.c.name.label("parent")).select_from(
 )
 _LIVE = _ROWS.where(agents.c.destroyed_at.is_(None))
 _BY_ID = _ROWS.where(agents.c.id == bindparam("agent_id"))
-_LIVE_BY_ID = _LIVE.where(agents.c.id == bindparam("agent_id"))
-_LIVE_BY_NAME = _LIVE.where(agents.c.name == bindparam("name"))
+_COLUMNS = [column.name for column in _ROWS.selected_columns]
+_LIVE_BY_ID = Prepared(_LIVE.where(agents.c.id == bindparam("agent_id")), _COLUMNS)
+_LIVE_BY_ID_LOCKED = Prepared(
+    _LIVE.where(agents.c.id == bindparam("agent_id")).with_for_update(of=agents), _COLUMNS
+)
+_LIVE_BY_NAME = Prepared(_LIVE.where(agents.c.name == bindparam("name")), _COLUMNS)
 _LIVE_NAMES = select(agents.c.name).where(agents.c.destroyed_at.is_(None)).order_by(agents.c.name)
 _LIVE_BLOCKS = select(agents.c.port_block).where(agents.c.destroyed_at.is_(None))
 
@@ -86,13 +92,13 @@ class AgentRows:
 
     def find_live(self, agent_id: int, *, lock: bool = False) -> AgentRow | None:
         """A live agent by id; with `lock`, other brokers wait with theirs until this commits."""
-        query = _LIVE_BY_ID.with_for_update(of=agents) if lock else _LIVE_BY_ID
-        row = self._connection.execute(query, {"agent_id": agent_id}).first()
+        query = _LIVE_BY_ID_LOCKED if lock else _LIVE_BY_ID
+        row = query.first(self._connection, agent_id=agent_id)
         return None if row is None else _decode(row)
 
     def find_by_name(self, name: str) -> AgentRow | None:
         """The live agent of that name."""
-        row = self._connection.execute(_LIVE_BY_NAME, {"name": name}).first()
+        row = _LIVE_BY_NAME.first(self._connection, name=name)
         return None if row is None else _decode(row)
 
     def list_live(self) -> list[AgentRow]:
@@ -187,7 +193,17 @@ def _known(kind: type[E], values: Iterable[str]) -> list[E]:
     return [kind(value) for value in values if value in known]
 
 
-def _decode(row: Row[Any]) -> AgentRow:
+@lru_cache(2_048)
+def _decode_grants(groups: str, capabilities: str, recipients: str, version: int) -> Grants:
+    return Grants(
+        groups=_known(ToolGroup, json.loads(groups)),
+        capabilities=_known(Capability, json.loads(capabilities)),
+        allowed_recipients=json.loads(recipients),
+        version=version,
+    )
+
+
+def _decode(row: Any) -> AgentRow:  # noqa: ANN401 - a row of SQLAlchemy or a named tuple
     return AgentRow(
         id=row.id,
         name=row.name,
@@ -196,14 +212,9 @@ def _decode(row: Row[Any]) -> AgentRow:
         port_block=row.port_block,
         created_at=row.created_at,
         destroyed_at=row.destroyed_at,
-        running=row.running,
-        wanted=row.wanted,
-        grants=Grants(
-            groups=_known(ToolGroup, json.loads(row.groups)),
-            capabilities=_known(Capability, json.loads(row.capabilities)),
-            allowed_recipients=json.loads(row.recipients),
-            version=row.grants_version,
-        ),
+        running=bool(row.running),
+        wanted=bool(row.wanted),
+        grants=_decode_grants(row.groups, row.capabilities, row.recipients, row.grants_version),
         boot=row.boot,
         revision=row.revision,
         status_text=row.status_text,

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.engine import READERS, build_engine, parse_url
 from services.broker.store.failures import translate
+from services.broker.store.gauge import PendingGauge
 from services.broker.store.tx import Tx
 from services.broker.store.writer import Writer
 from shared.errors import Unavailable
@@ -56,7 +57,7 @@ class Store:
         self._reading = build_engine(self._url, read_only=True)
         self._engines = [writing, self._reading]
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
-        self._writer = Writer(writing)
+        self._writer = Writer(writing, gauge=None if self.is_shared else PendingGauge())
         self._writer.start()
 
     async def close(self) -> None:

@@ -36,7 +36,12 @@ def parse_url(url: str) -> URL:
 def build_engine(url: URL, *, read_only: bool = False) -> Engine:
     """An engine whose transactions are explicit; with `read_only` its connections refuse to write."""
     is_sqlite = url.get_backend_name() == "sqlite"
-    options: dict[str, Any] = {"pool_size": READERS if read_only else 1, "max_overflow": 0}
+    # Parameters are message bodies and hashes of tokens: they must not get into errors and so into the log.
+    options: dict[str, Any] = {
+        "pool_size": READERS if read_only else 1,
+        "max_overflow": 0,
+        "hide_parameters": True,
+    }
     if not is_sqlite:
         options["pool_pre_ping"] = True
         # One snapshot for all statements of a read, as SQLite gives by itself.

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
+from services.broker.store.prepared import Prepared
 from services.broker.tables import idempotency
 
-_FIND = select(idempotency.c.request_sha256, idempotency.c.response_json).where(
-    idempotency.c.scope == bindparam("scope"), idempotency.c.key == bindparam("key")
+_COLUMNS = ("scope", "key", "request_sha256", "response_json", "created_at")
+_FIND = Prepared(
+    select(idempotency.c.request_sha256, idempotency.c.response_json).where(
+        idempotency.c.scope == bindparam("scope"), idempotency.c.key == bindparam("key")
+    ),
+    ["request_sha256", "response_json"],
 )
+_INSERT = Prepared(insert(idempotency).values({name: bindparam(name) for name in _COLUMNS}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +34,18 @@ class IdempotencyRows:
         self._connection = connection
 
     def find(self, scope: str, key: str) -> GivenAnswer | None:
-        row = self._connection.execute(_FIND, {"scope": scope, "key": key}).first()
+        row = _FIND.first(self._connection, scope=scope, key=key)
         return None if row is None else GivenAnswer(row.request_sha256, row.response_json)
 
     def insert(self, scope: str, key: str, answer: GivenAnswer, *, now: int) -> None:
-        values = {
-            "scope": scope,
-            "key": key,
-            "request_sha256": answer.request_sha256,
-            "response_json": answer.response_json,
-            "created_at": now,
-        }
-        self._connection.execute(insert(idempotency), values)
+        _INSERT.run(
+            self._connection,
+            scope=scope,
+            key=key,
+            request_sha256=answer.request_sha256,
+            response_json=answer.response_json,
+            created_at=now,
+        )
 
     def delete_before(self, at: int, *, limit: int) -> int:
         """Forget up to `limit` answers older than `at`; returns how many."""

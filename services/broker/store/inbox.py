@@ -19,7 +19,9 @@ from sqlalchemy import (
     update,
 )
 
+from services.broker.store.gauge import PendingGauge
 from services.broker.store.messages import OPERATORS_OWN, decode
+from services.broker.store.prepared import Prepared
 from services.broker.tables import messages
 from shared.wire.messages import Message, MessageState
 
@@ -38,13 +40,24 @@ _IS_NOT_ACKED = messages.c.state.in_(
 _place = messages.c.id + 0
 
 _OWN = messages.c.recipient_agent_id == bindparam("agent_id")
-_NEXT = (
+_NEXT = Prepared(
     select(messages)
     .where(_OWN, _IS_PENDING)
     .order_by(messages.c.urgent.desc(), messages.c.id)
-    .limit(bindparam("at_most"))
+    .limit(bindparam("at_most")),
+    messages.c.keys(),
 )
-_COUNT = select(func.count()).select_from(messages).where(_OWN, _IS_PENDING)
+_COUNT = Prepared(select(func.count()).select_from(messages).where(_OWN, _IS_PENDING))
+_DELIVER = Prepared(
+    update(messages)
+    .where(messages.c.id == bindparam("message_id"))
+    .values(
+        state=_DELIVERED,
+        delivered_at=bindparam("at"),
+        delivered_turn=bindparam("turn"),
+        delivered_count=messages.c.delivered_count + 1,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +76,13 @@ def _owned(agent_id: int | None) -> ColumnElement[bool]:
 class InboxRows:
     """Reads and changes mailboxes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, gauge: PendingGauge | None = None) -> None:
         self._connection = connection
+        self._gauge = gauge
 
     def list_next(self, agent_id: int, *, limit: int) -> list[Message]:
         """The next pending rows: urgent first, then oldest."""
-        rows = self._connection.execute(_NEXT, {"agent_id": agent_id, "at_most": limit})
-        return [decode(row) for row in rows]
+        return [decode(row) for row in _NEXT.all(self._connection, agent_id=agent_id, at_most=limit)]
 
     def list_open_among(self, agent_id: int, ids: Sequence[int]) -> list[Message]:
         """Those of `ids` that are the agent's own and not acked, in the order of `ids`."""
@@ -78,16 +91,8 @@ class InboxRows:
         return [found[message_id] for message_id in ids if message_id in found]
 
     def mark_delivered(self, ids: Sequence[int], *, at: int, turn: str | None) -> None:
-        self._connection.execute(
-            update(messages)
-            .where(messages.c.id.in_(ids))
-            .values(
-                state=_DELIVERED,
-                delivered_at=at,
-                delivered_turn=turn,
-                delivered_count=messages.c.delivered_count + 1,
-            )
-        )
+        for message_id in ids:
+            _DELIVER.run(self._connection, message_id=message_id, at=at, turn=turn)
 
     def release(self, agent_id: int, *, ids: Sequence[int] | None = None, turn: str | None = None) -> int:
         """Return delivered rows to pending: those of `ids`, those of `turn`, else all; says how many."""
@@ -96,6 +101,8 @@ class InboxRows:
             query = query.where(messages.c.id.in_(ids))
         if turn is not None:
             query = query.where(messages.c.delivered_turn == turn)
+        if self._gauge is not None:
+            self._gauge.forget(agent_id)
         return self._connection.execute(query.values(state=_PENDING)).rowcount
 
     def ack_until(self, agent_id: int | None, up_to: int, *, at: int, urgent_handed_id: int = 0) -> Acked:
@@ -132,9 +139,19 @@ class InboxRows:
 
     def count_pending(self, agent_id: int | None) -> int:
         if agent_id is not None:
-            return self._connection.scalar(_COUNT, {"agent_id": agent_id}) or 0
+            return _COUNT.scalar(self._connection, agent_id=agent_id) or 0
         query = select(func.count()).select_from(messages).where(OPERATORS_OWN, _IS_PENDING)
         return self._connection.scalar(query) or 0
+
+    def is_full(self, agent_id: int | None, *, limit: int) -> bool:
+        """Whether `limit` rows or more are pending."""
+        bound = None if self._gauge is None else self._gauge.find(agent_id)
+        if bound is not None and bound < limit:
+            return False
+        counted = self.count_pending(agent_id)
+        if self._gauge is not None:
+            self._gauge.set(agent_id, counted)
+        return counted >= limit
 
     def count_pending_by_agent(self, agent_ids: Sequence[int]) -> dict[int, int]:
         """Pending rows of many agents at once; those with none are absent."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Integer, bindparam, insert, or_, select
 
+from services.broker.store.gauge import PendingGauge
+from services.broker.store.prepared import Prepared
 from services.broker.tables import messages
 from shared.wire.messages import Message, MessageState
 from shared.wire.names import OPERATOR
@@ -34,43 +36,47 @@ class NewMessage:
 
 
 _FIND = select(*HEAD).where(messages.c.id == bindparam("message_id"))
-_PAIR_LAST = (
-    select(messages.c.pair_seq)
-    .where(messages.c.pair == bindparam("pair"))
-    .order_by(messages.c.pair_seq.desc())
-    .limit(1)
+_MESSAGE = [field.name for field in fields(NewMessage)]
+_INSERT = Prepared(
+    insert(messages)
+    .values({name: bindparam(name) for name in (*_MESSAGE, "state", "delivered_count")})
+    .returning(messages.c.id),
+    ["id"],
 )
-_PAIR_AT = select(messages.c.sent_at).where(
-    messages.c.pair == bindparam("pair"), messages.c.pair_seq == bindparam("seq")
+_latest, _before = messages.alias("latest"), messages.alias("before")
+_PAIR = Prepared(
+    select(
+        _latest.c.pair_seq,
+        select(_before.c.sent_at)
+        .where(
+            _before.c.pair == bindparam("pair"),
+            _before.c.pair_seq == _latest.c.pair_seq + 1 - bindparam("back", type_=Integer),
+        )
+        .scalar_subquery()
+        .label("sent_at"),
+    )
+    .where(_latest.c.pair == bindparam("pair"))
+    .order_by(_latest.c.pair_seq.desc())
+    .limit(1),
+    ["pair_seq", "sent_at"],
 )
 
 
 class MessageRows:
     """Reads and adds messages."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, gauge: PendingGauge | None = None) -> None:
         self._connection = connection
+        self._gauge = gauge
 
     def insert(self, message: NewMessage) -> int:
         """Store a row as pending; returns its id, which is never used again."""
-        values = {
-            "sender": message.sender,
-            "sender_agent_id": message.sender_agent_id,
-            "recipient": message.recipient,
-            "recipient_agent_id": message.recipient_agent_id,
-            "body": message.body,
-            "sent_at": message.sent_at,
-            "in_reply_to": message.in_reply_to,
-            "urgent": message.urgent,
-            "hops": message.hops,
-            "pair": message.pair,
-            "pair_seq": message.pair_seq,
-            "state": MessageState.PENDING.value,
-            "delivered_count": 0,
-        }
-        key = self._connection.execute(insert(messages), values).inserted_primary_key
+        values = {name: getattr(message, name) for name in _MESSAGE}
+        key = _INSERT.scalar(self._connection, **values, state=MessageState.PENDING.value, delivered_count=0)
         assert key is not None
-        return int(key[0])
+        if self._gauge is not None:
+            self._gauge.note_stored(message.recipient_agent_id)
+        return int(key)
 
     def find_sent(self, message_id: int, *, sender_id: int) -> Message | None:
         """A message, without its body, that this agent sent."""
@@ -89,17 +95,13 @@ class MessageRows:
         found: int | None = self._connection.scalar(query)
         return found
 
-    def count_pair(self, pair: str) -> int:
-        """How many messages a pair ever exchanged: the `pair_seq` of its latest."""
-        return self._connection.scalar(_PAIR_LAST, {"pair": pair}) or 0
-
-    def find_pair_time(self, pair: str, seq: int) -> int | None:
-        """When the pair's message number `seq` was sent."""
-        found: int | None = self._connection.scalar(_PAIR_AT, {"pair": pair, "seq": seq})
-        return found
+    def find_pair(self, pair: str, *, back: int) -> tuple[int, int | None]:
+        """How many messages a pair ever exchanged, and when the last but `back - 1` of them was sent."""
+        row = _PAIR.first(self._connection, pair=pair, back=back)
+        return (0, None) if row is None else (row.pair_seq, row.sent_at)
 
 
-def decode(row: Row[Any], *, body: str | None = None) -> Message:
+def decode(row: Any, *, body: str | None = None) -> Message:  # noqa: ANN401 - a row or a named tuple
     """A row as it travels; `body` replaces the stored one where that was not read."""
     return Message(
         id=row.id,
@@ -108,7 +110,7 @@ def decode(row: Row[Any], *, body: str | None = None) -> Message:
         body=row.body if body is None else body,
         sent_at=row.sent_at,
         in_reply_to=row.in_reply_to,
-        urgent=row.urgent,
+        urgent=bool(row.urgent),
         hops=row.hops,
         state=MessageState(row.state),
         delivered_count=row.delivered_count,

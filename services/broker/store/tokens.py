@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
+from services.broker.store.prepared import Prepared
 from services.broker.tables import agent_tokens, agents
 
-_VALID = (
+_VALID = Prepared(
     select(agents.c.id, agents.c.name, agent_tokens.c.expires_at)
     .join_from(agent_tokens, agents, agent_tokens.c.agent_id == agents.c.id)
     .where(
         agent_tokens.c.sha256 == bindparam("sha256"),
         agents.c.destroyed_at.is_(None),
         or_(agent_tokens.c.expires_at.is_(None), agent_tokens.c.expires_at > bindparam("now")),
-    )
+    ),
+    ["id", "name", "expires_at"],
 )
 
 
@@ -25,7 +27,7 @@ class TokenRows:
 
     def find_agent(self, sha256: str, *, now: int) -> tuple[int, str, int | None] | None:
         """Whose valid credential this is: id, name, and when it ends, if it does."""
-        row = self._connection.execute(_VALID, {"sha256": sha256, "now": now}).first()
+        row = _VALID.first(self._connection, sha256=sha256, now=now)
         return None if row is None else (row.id, row.name, row.expires_at)
 
     def find_owner(self, sha256: str) -> tuple[int, int | None] | None:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from services.broker.store.agents import AgentRows
 from services.broker.store.drivers import DriverRows
+from services.broker.store.gauge import PendingGauge
 from services.broker.store.handed import HandedHops
 from services.broker.store.idempotency import IdempotencyRows
 from services.broker.store.inbox import InboxRows
@@ -19,14 +20,19 @@ from services.broker.store.tokens import TokenRows
 
 
 class Tx:
-    """One transaction, or one savepoint of it. Holds no state but the hooks to run after the commit."""
+    """One transaction, or one savepoint of it. Holds no state but the hooks to run after the commit.
 
-    def __init__(self, connection: Connection) -> None:
+    Args:
+        connection: where it runs.
+        gauge: the writer's, if it is the only one.
+    """
+
+    def __init__(self, connection: Connection, gauge: PendingGauge | None = None) -> None:
         self.hooks: list[Callable[[], None]] = []
         self.agents = AgentRows(connection)
         self.tokens = TokenRows(connection)
-        self.messages = MessageRows(connection)
-        self.inbox = InboxRows(connection)
+        self.messages = MessageRows(connection, gauge)
+        self.inbox = InboxRows(connection, gauge)
         self.handed = HandedHops(connection)
         self.idempotency = IdempotencyRows(connection)
         self.jobs = JobRows(connection)

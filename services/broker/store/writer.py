@@ -20,6 +20,8 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.failures import translate
+from services.broker.store.gauge import PendingGauge
+from services.broker.store.prepared import run_plain
 from services.broker.store.tx import Tx
 from shared.errors import HiveError, Unavailable
 
@@ -46,8 +48,11 @@ class _Unit:
 class Writer:
     """Runs units of work one after the other, many to a transaction."""
 
-    def __init__(self, engine: Engine, *, max_queued: int = MAX_QUEUED) -> None:
+    def __init__(
+        self, engine: Engine, *, gauge: PendingGauge | None = None, max_queued: int = MAX_QUEUED
+    ) -> None:
         self._engine = engine
+        self._gauge = gauge
         self._queue: queue.Queue[_Unit | None] = queue.Queue(max_queued + 1)
         self._max_queued = max_queued
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
@@ -109,26 +114,35 @@ class Writer:
         try:
             with self._engine.connect() as connection, connection.begin() as transaction:
                 for unit in batch:
-                    _run_one(connection, unit)
+                    _run_one(connection, unit, self._gauge)
                 committing = True
                 transaction.commit()
         except SQLAlchemyError as exc:
             error = translate(exc, committing=committing)
             error.__cause__ = exc
-            _fail(batch, error)
+            self._fail(batch, error)
         except HiveError as exc:
-            _fail(batch, exc)
+            self._fail(batch, exc)
         except Exception as exc:  # noqa: BLE001 - the thread must outlive any bug, and waiters must be answered
             _log.exception("batch_crashed")
-            _fail(batch, exc)
+            self._fail(batch, exc)
         self.batches += 1
         self.units += len(batch)
 
+    def _fail(self, batch: list[_Unit], error: Exception) -> None:
+        _log.warning("commit_failed", units=len(batch), reason=str(error.__cause__ or error)[:300])
+        if self._gauge is not None:
+            self._gauge.clear()
+        for unit in batch:
+            if unit.error is None:
+                unit.error = error
+            unit.hooks = []
 
-def _run_one(connection: Connection, unit: _Unit) -> None:
+
+def _run_one(connection: Connection, unit: _Unit, gauge: PendingGauge | None) -> None:
     """Run one unit in a savepoint; only an error of the savepoint itself gets out and fails the batch."""
-    savepoint = connection.begin_nested()
-    tx = Tx(connection)
+    run_plain(connection, "SAVEPOINT unit")
+    tx = Tx(connection, gauge)
     try:
         unit.value = unit.context.run(unit.run, tx)
     except SQLAlchemyError as exc:
@@ -137,25 +151,18 @@ def _run_one(connection: Connection, unit: _Unit) -> None:
     except Exception as exc:  # noqa: BLE001 - whatever a unit raises belongs to its caller
         unit.error = exc
     if unit.error is None:
-        savepoint.commit()
+        run_plain(connection, "RELEASE SAVEPOINT unit")
         unit.hooks = tx.hooks
         return
     try:
-        savepoint.rollback()
+        run_plain(connection, "ROLLBACK TO SAVEPOINT unit")
+        run_plain(connection, "RELEASE SAVEPOINT unit")
     except SQLAlchemyError as exc:
         # On a full disk SQLite rolls back everything by itself: the whole batch fails, for the first reason.
         first = unit.error.__cause__
         if isinstance(first, SQLAlchemyError):
             raise unit.error from first
         raise translate(exc) from exc
-
-
-def _fail(batch: list[_Unit], error: Exception) -> None:
-    _log.warning("commit_failed", units=len(batch), reason=str(error.__cause__ or error)[:300])
-    for unit in batch:
-        if unit.error is None:
-            unit.error = error
-        unit.hooks = []
 
 
 def _answer(batch: list[_Unit]) -> None:
