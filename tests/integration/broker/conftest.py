@@ -1,4 +1,4 @@
-"""A broker with two agents for each test that asks for one."""
+"""A broker with two agents: a new one for each test, or one that stands for tests that change nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from tests.integration.broker.running import Broker, Peer, running_broker
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     """A broker with the root agent `ruth` and her child `iris`."""
     async with running_broker(tmp_path) as broker:
+        await broker.add("ruth")
+        await broker.add("iris", parent="ruth")
+        yield broker
+
+
+@pytest.fixture(scope="module")
+async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+    """The same, shared by the tests of a module: for requests that must be refused."""
+    async with running_broker(tmp_path_factory.mktemp("broker")) as broker:
         await broker.add("ruth")
         await broker.add("iris", parent="ruth")
         yield broker

@@ -119,7 +119,8 @@ async def test_a_status_set_earlier_does_not_replace_a_later_one(broker: Broker,
 
 
 @pytest.mark.parametrize("text", ["two\nlines", "x" * 201, "esc\x1b[31m", "nul\x00", "sep\u2028"])
-async def test_a_status_that_is_not_one_plain_line_is_refused(iris: Peer, text: str) -> None:
+async def test_a_status_that_is_not_one_plain_line_is_refused(standing: Broker, text: str) -> None:
+    iris = standing.agents["iris"]
     await iris.refused(422, "PUT", "/status", {"text": text, "set_at": 1})
     report = {"unit": "hyperhive", "boot": BOOTS[0], "status_text": text}
     await iris.refused(422, "POST", "/reports", report)

@@ -75,8 +75,8 @@ async def test_a_repeated_recv_hands_out_the_same_rows_but_acked_ones_never(ruth
 
 
 @pytest.mark.parametrize("key", ["", "with space", "x" * 65, "semi;colon"])
-async def test_a_key_that_is_none_is_refused(ruth: Peer, key: str) -> None:
-    await ruth.refused(
+async def test_a_key_that_is_none_is_refused(standing: Broker, key: str) -> None:
+    await standing.agents["ruth"].refused(
         422, "POST", "/messages", {"to": "iris", "body": "x"}, headers={"Idempotency-Key": key}
     )
 

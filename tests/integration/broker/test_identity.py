@@ -41,39 +41,41 @@ OPERATOR_PATHS = [
 
 @pytest.mark.parametrize(("method", "path", "body"), OPERATOR_PATHS)
 async def test_no_other_credential_opens_an_operator_route(
-    broker: Broker, ruth: Peer, method: str, path: str, body: object
+    standing: Broker, method: str, path: str, body: object
 ) -> None:
-    for token in (ruth.token, new_token(), hash_token(ruth.token), "x"):
-        await replace(broker.operator, token=token).refused(401, method, path, body)
-    assert (await broker.http.request(method, f"/v1/operator{path}", json=body)).status_code == 401
+    agents = standing.agents["ruth"].token
+    for token in (agents, new_token(), hash_token(agents), "x"):
+        await replace(standing.operator, token=token).refused(401, method, path, body)
+    assert (await standing.http.request(method, f"/v1/operator{path}", json=body)).status_code == 401
 
 
 @pytest.mark.parametrize(("method", "path", "body"), AGENT_PATHS)
 async def test_no_other_credential_opens_an_agent_route(
-    broker: Broker, ruth: Peer, method: str, path: str, body: object
+    standing: Broker, method: str, path: str, body: object
 ) -> None:
-    for token in (broker.operator.token, new_token(), hash_token(ruth.token), "x"):
+    ruth = standing.agents["ruth"]
+    for token in (standing.operator.token, new_token(), hash_token(ruth.token), "x"):
         await replace(ruth, token=token).refused(401, method, path, body)
-    assert (await broker.http.request(method, f"/v1/agent{path}", json=body)).status_code == 401
+    assert (await standing.http.request(method, f"/v1/agent{path}", json=body)).status_code == 401
 
 
 @pytest.mark.parametrize(
     "path", ["/v1/", "/v1/agents", "/v1/operators/hive", "/", "/V1/operator/hive", "/docs"]
 )
-async def test_outside_the_trees_no_credential_is_valid(broker: Broker, ruth: Peer, path: str) -> None:
-    for token in (ruth.token, broker.operator.token):
-        answer = await broker.http.get(path, headers={"Authorization": f"Bearer {token}"})
+async def test_outside_the_trees_no_credential_is_valid(standing: Broker, path: str) -> None:
+    for token in (standing.agents["ruth"].token, standing.operator.token):
+        answer = await standing.http.get(path, headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == 401
 
 
-async def test_the_trees_share_no_route(broker: Broker) -> None:
-    document = await broker.operator.get("GET", "/openapi.json")
+async def test_the_trees_share_no_route(standing: Broker) -> None:
+    document = await standing.operator.get("GET", "/openapi.json")
     trees = {path.split("/")[2] for path in document["paths"]}
     assert trees == {"agent", "operator"}
 
 
-async def test_every_route_declares_its_refusals(broker: Broker) -> None:
-    document = await broker.operator.get("GET", "/openapi.json")
+async def test_every_route_declares_its_refusals(standing: Broker) -> None:
+    document = await standing.operator.get("GET", "/openapi.json")
     operations = [found for path in document["paths"].values() for found in path.values()]
     assert len(operations) >= len(AGENT_PATHS) + len(OPERATOR_PATHS) - 1
     for operation in operations:
@@ -156,22 +158,22 @@ async def test_an_agent_is_created_once_and_a_repeat_gets_the_same(broker: Broke
         "bash",
     ],
 )
-async def test_what_is_no_agents_name_is_refused_everywhere(broker: Broker, name: str) -> None:
+async def test_what_is_no_agents_name_is_refused_everywhere(standing: Broker, name: str) -> None:
     body = {"name": name, "token_sha256": "0" * 64}
-    error = await broker.operator.refused(422, "POST", "/agents", body)
+    error = await standing.operator.refused(422, "POST", "/agents", body)
     assert error["message"].startswith("name")
-    await broker.operator.refused(422, "POST", "/agents", body | {"name": "anna", "parent": name})
+    await standing.operator.refused(422, "POST", "/agents", body | {"name": "anna", "parent": name})
     if name != "operator":
         change = {"add_recipients": [name]}
-        await broker.operator.refused(422, "PATCH", "/agents/ruth/permissions", change)
+        await standing.operator.refused(422, "PATCH", "/agents/ruth/permissions", change)
     for path in ("", "/inbox"):
         escaped = "".join(f"%{byte:02X}" for byte in name.encode()) or "%20"
-        answer = await broker.operator.ask("GET", f"/agents/{escaped}{path}")
+        answer = await standing.operator.ask("GET", f"/agents/{escaped}{path}")
         assert answer.status_code in {404, 422}, answer.text
         assert len(answer.text) < 500
-    assert len(await broker.operator.get("GET", "/agents")) == 2
+    assert len(await standing.operator.get("GET", "/agents")) == 2
 
 
-async def test_a_route_of_one_tree_never_serves_the_other(broker: Broker) -> None:
-    routes = [route for route in broker.app.routes if isinstance(route, APIRoute)]
+async def test_a_route_of_one_tree_never_serves_the_other(standing: Broker) -> None:
+    routes = [route for route in standing.app.routes if isinstance(route, APIRoute)]
     assert all(route.path.startswith(("/v1/agent/", "/v1/operator/")) for route in routes)

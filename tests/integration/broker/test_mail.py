@@ -173,16 +173,16 @@ async def test_a_reply_must_be_to_a_message_one_sent_or_received(
     ],
 )
 async def test_a_wrong_recipient_is_refused_with_what_is_right(
-    ruth: Peer, to: str, status: int, words: str
+    standing: Broker, to: str, status: int, words: str
 ) -> None:
-    error = await ruth.refused(status, "POST", "/messages", {"to": to, "body": "x"})
+    error = await standing.agents["ruth"].refused(status, "POST", "/messages", {"to": to, "body": "x"})
     assert words in error["message"]
     assert len(error["message"]) < 400
 
 
 @pytest.mark.parametrize("body", ["", " \n", "x" * (64 * 1024 + 1), "é" * (32 * 1024 + 1), "nul\x00"])
-async def test_a_body_that_cannot_be_kept_is_refused(ruth: Peer, body: str) -> None:
-    error = await ruth.refused(422, "POST", "/messages", {"to": "iris", "body": body})
+async def test_a_body_that_cannot_be_kept_is_refused(standing: Broker, body: str) -> None:
+    error = await standing.agents["ruth"].refused(422, "POST", "/messages", {"to": "iris", "body": body})
     assert error["message"].startswith("body")
 
 

@@ -1,0 +1,133 @@
+"""Composition root of the broker: the only place where its objects are wired."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from fastapi import FastAPI
+
+from services.broker.bus import NoticeBus, build_login
+from services.broker.config import Settings
+from services.broker.migrations import upgrade_schema
+from services.broker.routes.agent import AgentRoutes
+from services.broker.routes.control import ControlRoutes
+from services.broker.routes.driver import DriverRoutes
+from services.broker.routes.mail import MailRoutes
+from services.broker.routes.operator import OperatorRoutes
+from services.broker.service.access import AccessService
+from services.broker.service.agents import AgentService
+from services.broker.service.callers import Authenticator
+from services.broker.service.clock import Clock, wall_clock
+from services.broker.service.control import ControlService
+from services.broker.service.hive import HiveService
+from services.broker.service.housekeeping import Housekeeping
+from services.broker.service.hub import ControlHub
+from services.broker.service.identity import HiveIdentity
+from services.broker.service.inbox import InboxService
+from services.broker.service.lifecycle import LifecycleService
+from services.broker.service.limits import Limits
+from services.broker.service.messages import MessageService
+from services.broker.service.notices import NoticeWriter, Relay
+from services.broker.service.readers import ReaderService
+from services.broker.service.status import StatusService
+from services.broker.service.transitions import Transitions
+from services.broker.store import Store
+from shared.revision import revision
+from shared.runtime.credential import TokenFile, new_token
+from shared.runtime.files import make_private_dir, write_private
+from shared.runtime.http import create_http_app
+
+# How long a stop waits for the last notices while NATS is there.
+DRAIN_SECONDS = 3.0
+
+
+def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
+    """Wire the broker. Makes its directories and, if there is none, the operator's token; opens nothing yet.
+
+    `app.state.stop()` ends all open streams and waits; call it when a stop begins.
+    """
+    _prepare_files(settings)
+    operator = TokenFile(settings.operator_token)
+    operator.current()
+    identity = HiveIdentity(settings.hive_name, settings.swarm_name, settings.domain, revision())
+    limits = Limits(settings.max_pending, settings.max_hops, settings.pair_per_minute)
+    store = Store(settings.database)
+    hub = ControlHub()
+    callers = Authenticator(store, is_operator=operator.accepts, clock=clock)
+    messages = MessageService(store, hub, limits=limits, clock=clock)
+    inbox = InboxService(store, clock=clock)
+    agents = AgentService(store, hub, identity=identity, max_agents=settings.max_agents, clock=clock)
+    access = AccessService(store, hub, on_tokens_changed=callers.forget, clock=clock)
+    status = StatusService(store, clock=clock)
+    housekeeping = Housekeeping(store, clock=clock)
+
+    bus = _build_bus(settings)
+    relay = Relay(store, bus)
+    notices = NoticeWriter(settings.hive_name, clock=clock, on_commit=relay.wake)
+    readers = ReaderService(store, bus, hive=settings.hive_name, clock=clock)
+    control = ControlService(store, hub, append_notice=notices.append, clock=clock)
+
+    def forget_agent(agent_id: int) -> None:
+        callers.forget()
+        hub.close_agent(agent_id)
+
+    transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
+    lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
+    hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle)
+
+    def stop() -> None:
+        hub.close()
+        lifecycle.close()
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await anyio.to_thread.run_sync(upgrade_schema, settings.database)
+        await store.open()
+        try:
+            async with anyio.create_task_group() as tasks:
+                for run in (housekeeping.run, bus.run, relay.run, readers.run):
+                    tasks.start_soon(run)
+                yield
+                stop()
+                await relay.drain(DRAIN_SECONDS)
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await store.close()
+
+    app = create_http_app(
+        unit="hyperhive broker",
+        lifespan=lifespan,
+        authenticate=callers.authenticate,
+        ready=lambda: store.is_open,
+    )
+    app.include_router(AgentRoutes(agents, messages, inbox, status).build())
+    app.include_router(ControlRoutes(control).build())
+    app.include_router(OperatorRoutes(hive, agents, access).build())
+    app.include_router(MailRoutes(messages, inbox).build())
+    app.include_router(DriverRoutes(lifecycle, readers).build())
+    app.state.stop = stop
+    return app
+
+
+def _build_bus(settings: Settings) -> NoticeBus:
+    login = build_login(
+        settings.nats_url,
+        user=settings.nats_user,
+        password_file=settings.nats_password_file,
+        sys_user=settings.nats_sys_user,
+        sys_password_file=settings.nats_sys_password_file,
+    )
+    return NoticeBus(login, hive=settings.hive_name)
+
+
+def _prepare_files(settings: Settings) -> None:
+    """Make the directories and the operator's token where they are not there yet."""
+    make_private_dir(settings.root)
+    if settings.database_url is None:
+        make_private_dir(settings.layout.database.parent)
+    if not settings.operator_token.exists():
+        make_private_dir(settings.operator_token.parent)
+        write_private(settings.operator_token, new_token().encode())
