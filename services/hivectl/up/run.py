@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -40,9 +41,11 @@ def run_up(options: UpOptions) -> int:
     def show(report: StartReport, how_to_stop: str) -> None:
         nonlocal exit_code
         seconds = time.monotonic() - begun
-        show_summary(
-            request.layout, report, seconds=seconds, how_to_stop=how_to_stop, as_json=options.as_json
-        )
+        # Whoever read our output may have gone, which is no reason to end a hive.
+        with contextlib.suppress(BrokenPipeError):
+            show_summary(
+                request.layout, report, seconds=seconds, how_to_stop=how_to_stop, as_json=options.as_json
+            )
         exit_code = 1 if report.failed else 0
 
     if is_running(request.layout):
