@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
-from shared.client import BrokerClient
 
 from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.status import StatusService
+from shared.client import BrokerClient
 from shared.mcp.arguments import WHOLE, ToolArguments
 from shared.mcp.tool import Call, Tool
 from shared.wire.agents import AgentMeta

@@ -11,10 +11,10 @@ from functools import partial
 
 import anyio
 import structlog
-from shared.client import BrokerClient
 
 from services.hyperhive_mcp.service.wording import render_ack, render_message, render_send
 from services.hyperhive_mcp.spill import SpillDirectory
+from shared.client import BrokerClient
 from shared.prose import cut_utf8, make_nonce
 from shared.wire.messages import (
     MAX_RECV,

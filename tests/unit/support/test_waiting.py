@@ -24,5 +24,5 @@ def test_a_failing_probe_is_asked_again() -> None:
 
 
 def test_the_last_answer_is_reported() -> None:
-    with pytest.raises(TimeoutError, match="the port.*refused"):
+    with pytest.raises(TimeoutError, match=r"the port.*refused"):
         eventually(lambda: (_ for _ in ()).throw(OSError("refused")), within=0, what="the port")
