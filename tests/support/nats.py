@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import nats
 import nats.errors
@@ -137,7 +138,7 @@ class NatsServer:
     def identity(self, name: str = "default") -> str:
         return reader_identity(self.hive, name)
 
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """What a broker's settings say of this server."""
         return {
             "hive_name": self.hive,

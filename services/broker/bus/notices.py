@@ -57,6 +57,9 @@ class NoticeBus:
     async def wait_connected(self) -> None:
         """Wait until `connected`."""
         while not self.connected:
+            # Only a waiter renews the event, and only a used one: nobody is left waiting on an old one.
+            if self._came.is_set():
+                self._came = anyio.Event()
             await self._came.wait()
 
     async def run(self) -> None:
@@ -76,7 +79,6 @@ class NoticeBus:
                 self._note_trouble(exc.message)
             finally:
                 self._link = None
-                self._came = anyio.Event()
             await anyio.sleep(pause)
             pause = min(pause * 2, _MAX_PAUSE_SECONDS)
 

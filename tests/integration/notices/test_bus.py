@@ -195,3 +195,24 @@ async def test_a_broker_without_nats_says_so_and_waits(server: NatsServer) -> No
     with anyio.fail_after(2):
         await bus.run()
     assert not bus.connected
+
+
+async def test_who_waits_is_woken_after_any_number_of_failed_attempts(
+    parts: Parts, server: NatsServer
+) -> None:
+    woken: list[str] = []
+
+    async def wait(name: str) -> None:
+        await parts.bus.wait_connected()
+        woken.append(name)
+
+    with capture_logs() as logs:
+        server.kill()
+        await until(lambda: not parts.bus.connected)
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait, "at once")
+                await until(lambda: "cannot be reached" in str(logs))
+                tasks.start_soon(wait, "later")
+                await anyio.to_thread.run_sync(server.start)
+    assert sorted(woken) == ["at once", "later"]
