@@ -64,7 +64,7 @@ class ControlService:
                 if me.revision != hello.revision:
                     tx.agents.set_revision(me.id, hello.revision)
                     if me.revision is not None:
-                        change = {"from": me.revision, "to": hello.revision}
+                        change = {"agent_id": me.id, "from": me.revision, "to": hello.revision}
                         self._append_notice(
                             tx, agent=me.name, event=NoticeEvent.REVISION_CHANGED, data=change
                         )

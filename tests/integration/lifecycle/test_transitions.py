@@ -215,7 +215,8 @@ async def test_a_new_revision_is_a_notice(broker: Broker, server: NatsServer) ->
 
     (notice,) = await notices(broker, server)
     assert notice["type"] == "hyperhive.agent.revision_changed.v1"
-    assert (notice["data"]["from"], notice["data"]["to"]) == ("1.0", "1.1")
+    agent_id = (await broker.operator.get("GET", "/agents/iris"))["id"]
+    assert notice["data"] == {"agent_id": agent_id, "from": "1.0", "to": "1.1"}
 
 
 async def test_what_happens_while_nats_is_away_goes_out_later(
