@@ -121,7 +121,7 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "notices.history": "direct get from the start shows all of them",
         "notices.envelope": "each is a CloudEvent whose id is its Nats-Msg-Id",
         "notices.read-only": "a reader can neither publish nor create nor delete",
-        "notices.apart": "a reader cannot touch another's consumer or inbox",
+        "notices.apart": "a reader hears nothing but notices and its own inbox",
     },
     "spec 5, system messages": {
         "notices.crash-message": "a crash puts ContainerCrash into the root agent's inbox",

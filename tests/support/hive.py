@@ -129,7 +129,7 @@ class Hive:
         path = self.layout.logs_dir / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def tails(self, size: int = 4000) -> str:
+    def tails(self, size: int = 1500) -> str:
         """The ends of all logs, for a failed test."""
         logs = sorted(self.layout.logs_dir.rglob("*.log"))
         return "\n".join(f"== {log.name}\n{log.read_text(errors='replace')[-size:]}" for log in logs)

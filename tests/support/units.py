@@ -104,7 +104,7 @@ class Unit:
         if code is not None:
             tail = self.log.read_text(errors="replace")[-3000:]
             raise RuntimeError(f"{self.script} ended with {code}: {tail}")
-        return request("GET", f"{self.url}/healthz", timeout=1).status_code == 200
+        return request("GET", f"{self.url}/readyz", timeout=1).status_code == 200
 
 
 class Units:
@@ -158,6 +158,12 @@ class Units:
         """Change an agent's permissions as the operator: `add_groups`, `remove_capabilities`, …"""
         self.operator.json("PATCH", f"/agents/{name}/permissions", change)
 
+    def revive(self) -> None:
+        """Start what a failed test left dead."""
+        for unit in (self.broker, *self.surfaces.values()):
+            if unit.process is None or unit.process.poll() is not None:
+                unit.start()
+
     def close(self) -> None:
         """End every process that still runs, and close the sockets."""
         for unit in (*self.surfaces.values(), self.broker):
@@ -166,7 +172,7 @@ class Units:
                 unit.process.wait()
             unit.listener.close()
 
-    def tails(self, size: int = 4000) -> str:
+    def tails(self, size: int = 1500) -> str:
         """The ends of all logs, for a failed test."""
         logs = sorted(self.layout.logs_dir.glob("*.log"))
         return "\n".join(f"== {log.name}\n{log.read_text(errors='replace')[-size:]}" for log in logs)

@@ -1,0 +1,105 @@
+"""Delivery across crashes: what was not acked comes again in its order, what was acked never."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.access import AgentAccess
+from tests.support.prose import ids_of, rows_of, sent_id
+from tests.support.units import Units
+
+
+@pytest.mark.requirement("delivery.redelivered")
+def test_rows_not_acked_come_again_after_a_crash_of_the_daemon(units: Units, iris: AgentAccess) -> None:
+    acked, handed, waiting = (
+        units.operator.send("iris", body) for body in ("done", "half done", "untouched")
+    )
+    assert ids_of(iris.call("recv", max=2).ok()) == [acked, handed]
+    iris.call("ack_until", up_to=acked).ok()
+    units.surfaces["iris"].restart()
+    rows = rows_of(iris.call("recv", max=5).ok())
+    assert [row.id for row in rows] == [handed, waiting]
+    assert "handed out 2 times" in rows[0].facts
+
+
+@pytest.mark.requirement("delivery.redelivered")
+def test_without_a_crash_a_row_is_handed_out_once(units: Units, iris: AgentAccess) -> None:
+    number = units.operator.send("iris", "once")
+    assert ids_of(iris.call("recv").ok()) == [number]
+    assert ids_of(iris.call("recv").ok()) == []
+
+
+@pytest.mark.requirement("delivery.order-kept")
+def test_order_and_urgency_hold_across_crashes(units: Units, iris: AgentAccess) -> None:
+    send = units.operator.send
+    first, second = send("iris", "one"), send("iris", "two")
+    urgent = send("iris", "now", urgent=True)
+    assert ids_of(iris.call("recv", max=2).ok()) == [urgent, first]
+    units.surfaces["iris"].restart()
+    later = send("iris", "now too", urgent=True)
+    units.surfaces["iris"].restart()
+    assert ids_of(iris.call("recv", max=5).ok()) == [urgent, later, first, second]
+
+
+@pytest.mark.requirement("ack.urgent-gap", "delivery.order-kept")
+def test_an_urgent_row_acks_nothing_unseen_across_a_crash(units: Units, iris: AgentAccess) -> None:
+    unseen = units.operator.send("iris", "calm")
+    urgent = units.operator.send("iris", "now", urgent=True)
+    assert ids_of(iris.call("recv").ok()) == [urgent]
+    units.surfaces["iris"].restart()
+    iris.call("ack_until", up_to=urgent).ok()
+    assert ids_of(iris.call("recv", max=5).ok()) == [unseen]
+
+
+@pytest.mark.requirement("restart.broker")
+def test_a_broker_kill_loses_nothing_and_needs_no_restart_of_a_surface(
+    units: Units, ruth: AgentAccess, iris: AgentAccess
+) -> None:
+    before = sent_id(ruth.call("send", to="iris", body="before").ok())
+    boot = units.surfaces["ruth"].pid
+    units.broker.kill()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ruth.call, "send", to="iris", body="during")
+        units.broker.start()
+        during = sent_id(waiting.result(40).ok())
+    assert ids_of(iris.call("recv", max=5).ok()) == [before, during]
+    assert units.surfaces["ruth"].pid == boot
+
+
+@pytest.mark.requirement("restart.broker")
+def test_what_send_answered_survives_a_kill_at_once(
+    units: Units, ruth: AgentAccess, iris: AgentAccess
+) -> None:
+    for index in range(3):
+        number = sent_id(ruth.call("send", to="iris", body=f"{index}").ok())
+        units.broker.restart()
+        assert ids_of(iris.call("recv").ok()) == [number]
+
+
+@pytest.mark.requirement("restart.wait-apart")
+def test_a_call_that_waits_holds_up_no_other_call(units: Units, ruth: AgentAccess, iris: AgentAccess) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with units.broker.frozen():
+            waiting = pool.submit(ruth.call, "send", to="iris", body="patience")
+            assert ruth.list_tools()
+            ruth.call("set_status", text="still here").ok()
+            assert not waiting.done()
+        number = sent_id(waiting.result(40).ok())
+    assert ids_of(iris.call("recv").ok()) == [number]
+
+
+@pytest.mark.requirement("delivery.redelivered")
+def test_two_receivers_at_once_get_every_row_once(units: Units, iris: AgentAccess) -> None:
+    numbers = [units.operator.send("iris", f"{index}") for index in range(10)]
+    gate = threading.Barrier(2)
+
+    def take() -> list[int]:
+        gate.wait(10)
+        return [number for _ in range(2) for number in ids_of(iris.call("recv", max=5).ok())]
+
+    with ThreadPoolExecutor(2) as pool:
+        taken = [number for future in [pool.submit(take), pool.submit(take)] for number in future.result(40)]
+    assert sorted(taken) == numbers

@@ -1,0 +1,142 @@
+"""Notices of a real hive on JetStream, read with the reader's credential of `hive.json`."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import anyio.to_thread
+import nats.errors
+import pytest
+
+from tests.support.hive import Hive
+from tests.support.notices import Notice, Reader, connected_reader
+from tests.support.script import JsonObject
+
+LIFE = ["stopped", "started", "killed", "started", "crashed", "started", "destroyed"]
+# What a reader might try: a subject, and a body with which JetStream would do it.
+FORBIDDEN: dict[str, tuple[str, dict[str, object]]] = {
+    "publish a notice": ("swarm.notices.hive.ruth.started", {}),
+    "publish elsewhere": ("anything.else", {}),
+    "create a stream": ("$JS.API.STREAM.CREATE.MINE", {"name": "MINE", "subjects": ["mine.>"]}),
+    "change the stream": ("$JS.API.STREAM.UPDATE.SWARM_NOTICES", {"name": "SWARM_NOTICES", "max_msgs": 1}),
+    "purge the stream": ("$JS.API.STREAM.PURGE.SWARM_NOTICES", {}),
+    "delete the stream": ("$JS.API.STREAM.DELETE.SWARM_NOTICES", {}),
+    "delete a notice": ("$JS.API.STREAM.MSG.DELETE.SWARM_NOTICES", {"seq": 1}),
+    "create a consumer": (
+        "$JS.API.CONSUMER.CREATE.SWARM_NOTICES.mine",
+        {"stream_name": "SWARM_NOTICES", "config": {"name": "mine", "ack_policy": "explicit"}},
+    ),
+    "create a consumer the old way": (
+        "$JS.API.CONSUMER.CREATE.SWARM_NOTICES",
+        {"stream_name": "SWARM_NOTICES", "config": {"deliver_subject": "anything.else"}},
+    ),
+    "create a durable": (
+        "$JS.API.CONSUMER.DURABLE.CREATE.SWARM_NOTICES.mine",
+        {"stream_name": "SWARM_NOTICES", "config": {"durable_name": "mine", "ack_policy": "explicit"}},
+    ),
+    "delete its durable": ("$JS.API.CONSUMER.DELETE.SWARM_NOTICES.{durable}", {}),
+    "ask the server": ("$SYS.REQ.SERVER.PING", {}),
+}
+
+
+async def in_thread(hive: Hive, *args: str) -> None:
+    await anyio.to_thread.run_sync(partial(hive.ctl, *args))
+
+
+def of(notices: list[Notice], agent: str) -> list[str]:
+    return [event for name, event in (notice.what for notice in notices) if name == agent]
+
+
+@pytest.mark.requirement(
+    "notices.live", "notices.durable", "notices.history", "notices.envelope", "notices.crash-message"
+)
+async def test_a_life_is_told_once_and_in_order_to_everybody(hive: Hive) -> None:
+    nats_part = hive.hive_json()["nats"]
+    async with connected_reader(nats_part) as reader:
+        # The durable has seen what was before, and then goes offline.
+        assert of(await reader.fetch(100), "iris") == ["started"]
+    hive.agent("ruth").drain()
+    async with connected_reader(nats_part) as reader:
+        live = await reader.live()
+        for command in (["stop"], ["start"], ["kill"], ["start"]):
+            await in_thread(hive, "agent", *command, "iris")
+        await anyio.to_thread.run_sync(hive.kill, "hyperhive-iris")
+        await live.until(lambda seen: len(of(seen, "iris")) >= len(LIFE) - 1)
+        await in_thread(hive, "agent", "destroy", "iris", "--yes")
+        await live.until(lambda seen: len(of(seen, "iris")) >= len(LIFE))
+        missed = await reader.fetch(100)
+        history = await reader.history()
+    assert of(live.items, "iris") == LIFE
+    assert of(missed, "iris") == LIFE
+    assert of(history, "iris") == ["started", *LIFE]
+    assert [notice.what for notice in history] == [
+        *(n.what for n in history[: -len(missed)]),
+        *(n.what for n in missed),
+    ]
+    check_envelopes(history)
+    crash = [
+        json.loads(row["body"])
+        for row in hive.operator.json("GET", "/agents/ruth/inbox")["messages"]
+        if row["sender"] == "system"
+    ]
+    assert [(event["event"], event["agent"]) for event in crash] == [("ContainerCrash", "iris")]
+
+
+def check_envelopes(notices: list[Notice]) -> None:
+    assert len({notice.event["id"] for notice in notices}) == len(notices)
+    for notice in notices:
+        agent, what = notice.what
+        event = notice.event
+        assert notice.headers["Nats-Msg-Id"] == event["id"]
+        assert notice.headers["Content-Type"] == "application/cloudevents+json"
+        assert (event["specversion"], event["subject"]) == ("1.0", agent)
+        assert event["type"] == f"hyperhive.agent.{what}.v1"
+        assert event["source"] == f"/hives/{notice.subject.split('.')[2]}"
+        assert event["time"].endswith(("Z", "+00:00"))
+
+
+@pytest.mark.requirement("notices.read-only")
+@pytest.mark.parametrize("attempt", FORBIDDEN)
+async def test_a_reader_changes_nothing(hive: Hive, attempt: str) -> None:
+    async with connected_reader(hive.hive_json()["nats"]) as reader:
+        before = await state_of(reader)
+        subject, body = FORBIDDEN[attempt]
+        await try_request(reader, subject.format(durable=reader.durable), body)
+        assert await state_of(reader) == before
+
+
+async def try_request(reader: Reader, subject: str, body: dict[str, object]) -> None:
+    """Ask, and fail when somebody answers that it was done."""
+    try:
+        answer = await reader.connection.request(subject, json.dumps(body).encode(), timeout=0.7)
+    except (nats.errors.TimeoutError, nats.errors.NoRespondersError):
+        return
+    assert "error" in json.loads(answer.data), answer.data
+
+
+async def state_of(reader: Reader) -> tuple[object, ...]:
+    info = await reader.connection.jetstream().stream_info("SWARM_NOTICES")
+    durable = await reader.connection.jetstream().consumer_info("SWARM_NOTICES", reader.durable)
+    state = info.state
+    return state.messages, state.first_seq, state.last_seq, state.consumer_count, durable.name, info.config
+
+
+@pytest.mark.requirement("notices.apart")
+@pytest.mark.parametrize("subject", [">", "_INBOX.>", "_INBOX_broker.>", "$SYS.>", "$JS.>", "swarm.>"])
+async def test_a_reader_hears_nothing_but_notices_and_its_own_inbox(hive: Hive, subject: str) -> None:
+    async with connected_reader(hive.hive_json()["nats"]) as reader:
+        await reader.connection.subscribe(subject)
+        await reader.connection.flush()
+        await reader.refusals.until(
+            lambda said: any("permissions violation" in line.lower() for line in said)
+        )
+
+
+def test_the_cli_tails_the_same_notices(hive: Hive) -> None:
+    def first_of_ruth() -> JsonObject:
+        done = hive.run("notices", "tail", "--json", "--from-start", "--no-follow")
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        return next(event for event in events if event.get("subject") == "ruth")
+
+    assert first_of_ruth()["type"] == "hyperhive.agent.started.v1"
