@@ -35,13 +35,13 @@ class OperatorClient:
         HiveError: any other refusal, in the class that the broker raised.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, *, timeout_seconds: float = ANSWER_TIMEOUT_SECONDS) -> None:
         self.url = url.rstrip("/")
         # Proxies and .netrc of the caller's environment have no business between us and loopback.
         self._http = httpx2.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {token}"},
-            timeout=httpx2.Timeout(ANSWER_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS),
+            timeout=httpx2.Timeout(timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS),
             trust_env=False,
             follow_redirects=False,
         )

@@ -46,7 +46,8 @@ def run_down(options: DownOptions) -> int:
         console.say(f"no hive runs in {layout.root}")
         return 0
     console.say(f"stopping the hive in {layout.root} (supervisor {instance.pid})")
-    _signal(instance, signal.SIGTERM)
+    if not instance.stopping:
+        _signal(instance, signal.SIGTERM)
     if options.now:
         # Another one, since two of the same may arrive as one.
         _signal(instance, signal.SIGINT)

@@ -45,7 +45,7 @@ def wait_for_job(session: Session, client: OperatorClient, job: Job) -> Job:
             if before.state == job.state == JobState.QUEUED and not warned:
                 warned = _warn_without_driver(session, client, job)
     except KeyboardInterrupt as exc:
-        session.note(f"\nthe job goes on; `hivectl agent show {job.agent}` says how it ended")
+        session.note(f"\nthe job goes on; `hivectl agent show {job.agent}` says how it stands")
         raise click.Abort from exc
     finally:
         if show:

@@ -45,6 +45,9 @@ def _print(checks: list[Check]) -> None:
         if check.mend:
             click.echo(f"{'':<9}{'':<{width}}  mend: {safe(check.mend)}")
     counts = {kind: sum(check.severity is kind for check in checks) for kind in Severity}
-    click.echo(
-        f"\n{len(checks)} checks: {counts[Severity.ERROR]} errors, {counts[Severity.WARNING]} warnings"
-    )
+    found = f"{_count(counts[Severity.ERROR], 'error')}, {_count(counts[Severity.WARNING], 'warning')}"
+    click.echo(f"\n{len(checks)} checks: {found}")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

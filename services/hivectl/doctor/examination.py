@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx2
 
 from services.hivectl.doctor.check import Check, error
@@ -13,6 +15,8 @@ from services.hivectl.doctor.surface import check_agent
 from services.hivectl.hive_file import HiveFile
 from services.hivectl.supervisor.instance import is_running
 from shared.layout import HiveLayout
+
+_AT_ONCE = 8
 
 
 def examine(layout: HiveLayout) -> list[Check]:
@@ -41,19 +45,18 @@ def examine(layout: HiveLayout) -> list[Check]:
 def _check_agents(
     layout: HiveLayout, hive: HiveFile, broker: BrokerState
 ) -> tuple[list[Check], list[ExpectedPort]]:
-    checks: list[Check] = []
-    ports: list[ExpectedPort] = []
-    for agent in broker.agents:
-        if agent.name not in hive.agents:
-            mend = "`hivectl down`, then `hivectl up`, completes them"
-            checks.append(
-                error(f"agent.{agent.name}", "the broker knows it, and its files are missing", mend)
-            )
-            continue
-        found, expected = check_agent(agent, layout.agent(agent.name).mcp_config)
-        checks += found
-        ports += expected
-    return checks, ports
+    mend = "`hivectl down`, then `hivectl up`, completes them"
+    checks = [
+        error(f"agent.{agent.name}", "the broker knows it, and its files are missing", mend)
+        for agent in broker.agents
+        if agent.name not in hive.agents
+    ]
+    complete = [agent for agent in broker.agents if agent.name in hive.agents]
+    # Side by side: one that hangs is waited for, and there may be many.
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        reports = list(pool.map(lambda one: check_agent(one, layout.agent(one.name).mcp_config), complete))
+    checks += [check for found, _ in reports for check in found]
+    return checks, [port for _, expected in reports for port in expected]
 
 
 def _port(url: str) -> int:

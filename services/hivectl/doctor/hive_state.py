@@ -15,6 +15,8 @@ from shared.revision import revision
 from shared.wire.agents import Agent, HiveInfo
 
 MANY_WAITING = 100
+# A healthy broker answers in milliseconds; one that hangs must not hold up the rest.
+TIMEOUT_SECONDS = 5.0
 _RESTART = "`hivectl down`, then `hivectl up`"
 
 
@@ -31,7 +33,8 @@ def ask_broker(hive: HiveFile) -> BrokerState:
     """Whether it is ready, takes the operator's credential, and stands well with NATS and the supervisor."""
     state = BrokerState()
     try:
-        with OperatorClient(hive.broker.url, read_secret(hive.broker.operator_token_file)) as client:
+        token = read_secret(hive.broker.operator_token_file)
+        with OperatorClient(hive.broker.url, token, timeout_seconds=TIMEOUT_SECONDS) as client:
             ready = client.is_ready()
             info = client.get_hive()
             state.agents = client.list_agents()

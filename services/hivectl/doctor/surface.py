@@ -18,7 +18,7 @@ from shared.wire.agents import Agent
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
-TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS = 5.0
 _CLIENT = {"name": "hivectl-doctor", "version": "1"}
 
 

@@ -3,7 +3,7 @@
 All of it may be called again at any point: whatever an interrupted call left is completed by the next.
 """
 
-from services.hivectl.provision.agent_files import AgentRegistry, add_agent, archive_agent, ensure_agent
+from services.hivectl.provision.agent_files import AgentRegistry, add_agent, archive_agent, ensure_agents
 from services.hivectl.provision.nats import (
     DEFAULT_READER,
     NatsFiles,
@@ -30,7 +30,7 @@ __all__ = [
     "add_agent",
     "archive_agent",
     "describe_foreign_nats",
-    "ensure_agent",
+    "ensure_agents",
     "ensure_embedded_nats",
     "ensure_hive_files",
     "find_settings",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -78,24 +79,30 @@ def add_agent(
             if not unfinished:
                 _undo(paths)
             raise
-        _complete(layout, paths, ports, agent)
+        write_mcp_config(paths, ports, agent.port_block, read_token(paths))
+        refresh_hive_file(layout)
     return agent
 
 
-def ensure_agent(layout: HiveLayout, registry: AgentRegistry, ports: PortPlan, agent: Agent) -> None:
-    """Complete the files of an agent that the broker knows: `up` does it for each, as ports may have changed.
+def ensure_agents(
+    layout: HiveLayout, registry: AgentRegistry, ports: PortPlan, agents: Iterable[Agent]
+) -> None:
+    """Complete the files of agents that the broker knows: `up` does it for all, as ports may have changed.
 
     A lost token is replaced at once, and a rotation that was interrupted is brought to its end.
     """
-    paths = layout.agent(agent.name)
     with hive_lock(layout):
-        _make_dirs(paths)
-        if not paths.token_file.exists():
-            token = new_token()
-            registry.rotate_token(agent.name, RotateToken(token_sha256=hash_token(token), grace_seconds=0))
-            write_private(paths.token_file, token.encode() + b"\n")
-        finish_rotation(paths, registry, agent.name)
-        _complete(layout, paths, ports, agent)
+        for agent in agents:
+            paths = layout.agent(agent.name)
+            _make_dirs(paths)
+            if not paths.token_file.exists():
+                token = new_token()
+                request = RotateToken(token_sha256=hash_token(token), grace_seconds=0)
+                registry.rotate_token(agent.name, request)
+                write_private(paths.token_file, token.encode() + b"\n")
+            finish_rotation(paths, registry, agent.name)
+            write_mcp_config(paths, ports, agent.port_block, read_token(paths))
+        refresh_hive_file(layout)
 
 
 def archive_agent(layout: HiveLayout, name: str, agent_id: int) -> None:
@@ -154,8 +161,3 @@ def _move_away(paths: AgentLayout, target: Path) -> None:
         raise HiveError(
             f"{paths.home} cannot be moved to {target}: {exc.strerror}", code="storage_failed"
         ) from exc
-
-
-def _complete(layout: HiveLayout, paths: AgentLayout, ports: PortPlan, agent: Agent) -> None:
-    write_mcp_config(paths, ports, agent.port_block, read_token(paths))
-    refresh_hive_file(layout)

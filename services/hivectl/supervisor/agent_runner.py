@@ -89,6 +89,10 @@ class AgentRunner:
             except HiveError as exc:
                 _log.warning("job_failed", job=job.id, kind=job.kind, agent=job.agent, code=exc.code)
                 self._emit(DriverEventKind.JOB_FAILED, job_id=job.id, error=exc.message)
+            except Exception:  # noqa: BLE001 - a bug in one agent's job must not end all the others
+                _log.exception("job_broke", job=job.id, kind=job.kind, agent=job.agent)
+                error = "the supervisor has a bug; its log says more"
+                self._emit(DriverEventKind.JOB_FAILED, job_id=job.id, error=error)
             else:
                 _log.info("job_done", job=job.id, kind=job.kind, agent=job.agent)
                 self._emit(DriverEventKind.JOB_DONE, job_id=job.id)

@@ -12,7 +12,7 @@ import structlog
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.hive_file import read_secret
-from services.hivectl.provision import DEFAULT_READER, add_agent, ensure_agent
+from services.hivectl.provision import DEFAULT_READER, add_agent, ensure_agents
 from services.hivectl.spool import EventSpool
 from services.hivectl.supervisor.agent_runner import AgentRef
 from services.hivectl.supervisor.broker_link import BrokerLink
@@ -128,8 +128,7 @@ class BringUp:
         token = read_secret(layout.operator_token_file)
         with OperatorClient(f"http://127.0.0.1:{ports.broker}", token) as client:
             known = client.list_agents()
-            for agent in known:
-                ensure_agent(layout, client, ports, agent)
+            ensure_agents(layout, client, ports, known)
             first = [] if any(agent.parent is None for agent in known) else [ROOT_AGENT]
             taken = {agent.name for agent in known}
             for name in dict.fromkeys([*first, *names]):

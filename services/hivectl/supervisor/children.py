@@ -41,17 +41,21 @@ class ChildRegister:
 
     def __init__(self, layout: HiveLayout) -> None:
         self._path = _path(layout)
-        self._children: list[Child] = []
+        self._rows: list[tuple[Child, dict[str, str | int]]] = []
 
     def add(self, child: Child) -> None:
         """Note a process right after its start."""
-        self._children = [known for known in self._children if known.status is None] + [child]
-        rows = [{"name": c.name, "pid": c.pid, "start_ticks": start_ticks(c.pid)} for c in self._children]
+        row: dict[str, str | int] = {
+            "name": child.name,
+            "pid": child.pid,
+            "start_ticks": start_ticks(child.pid),
+        }
+        self._rows = [(known, of) for known, of in self._rows if known.status is None] + [(child, row)]
         fresh = self._path.with_name(f"{self._path.name}.new")
         try:
             fresh.touch(mode=0o600)
             # Lost with the machine, and then so are the processes: nothing to sync.
-            fresh.write_text(json.dumps(rows))
+            fresh.write_text(json.dumps([of for _, of in self._rows]))
             fresh.replace(self._path)
         except OSError as exc:
             # A full disk must not keep a unit from running; only a later `up` may have to wait for a port.

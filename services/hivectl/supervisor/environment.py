@@ -93,4 +93,5 @@ def surface_settings(
         "HIVE_AGENT_SOCKET": str(paths.agent_socket),
         "HIVE_CORE_SOCKET": str(paths.core_socket),
         f"{UNIT_PREFIXES[surface]}PORT": str(ports.surface(block, surface)),
+        f"{UNIT_PREFIXES[surface]}DATA_DIR": str(paths.daemons_dir),
     }

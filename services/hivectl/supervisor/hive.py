@@ -44,6 +44,7 @@ class Hive:
         spool: what an earlier run may not have told the broker yet.
         console: whom to tell how it goes.
         on_up: called once, when everything that is wanted runs; with what did not come up.
+        on_stopping: called once, when the first signal has come.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class Hive:
         console: Console,
         *,
         on_up: Callable[[StartReport], None],
+        on_stopping: Callable[[], None],
     ) -> None:
         self._plan = plan
         self._listeners = listeners
         self._spool = spool
         self._console = console
         self._on_up = on_up
+        self._on_stopping = on_stopping
         self._children = ChildRegister(plan.layout)
         self._units = Units(plan, listeners, self._children)
         self._polite = anyio.CancelScope()
@@ -162,6 +165,7 @@ class Hive:
             async for number in signals:
                 if not self._work.cancel_called:
                     _log.info("stopping", signal=number.name)
+                    self._on_stopping()
                     self._console.say("stopping; once more ends everything at once")
                     self._work.cancel()
                 else:

@@ -16,6 +16,8 @@ from typing import Any
 from shared.errors import Conflict, Misconfigured
 from shared.layout import HiveLayout
 
+ALREADY_RUNNING = "already_running"
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -23,6 +25,7 @@ class Instance:
 
     pid: int
     started_at: int
+    stopping: bool = False
 
 
 def lock_path(layout: HiveLayout) -> Path:
@@ -59,7 +62,7 @@ def acquire(layout: HiveLayout) -> InstanceLock:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
         os.close(fd)
-        raise Conflict(f"a supervisor of {layout.root} runs already", code="already_running") from exc
+        raise Conflict(f"a supervisor of {layout.root} runs already", code=ALREADY_RUNNING) from exc
     return InstanceLock(fd)
 
 
@@ -100,6 +103,7 @@ def find_instance(layout: HiveLayout) -> Instance | None:
         return None
     try:
         content = json.loads(lock_path(layout).read_bytes())
-        return Instance(int(content["pid"]), int(content["started_at"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        stopping = content.get("stopping") is True
+        return Instance(int(content["pid"]), int(content["started_at"]), stopping)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

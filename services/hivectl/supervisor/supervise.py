@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import time
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ from shared.runtime.harden import harden_process
 from shared.runtime.log import configure_logging
 
 LEFTOVER_SECONDS = 10.0
+_OPEN_FILES = 16_384
 
 _log = structlog.get_logger(__name__)
 
@@ -48,15 +50,21 @@ def supervise(request: UpRequest, console: Console, *, on_up: Callable[[StartRep
         with io.TextIOWrapper(supervisor_log(layout).open(), encoding="utf-8", line_buffering=True) as log:
             configure_logging("supervisor", stream=log)
             harden_process()
+            _raise_open_files()
             end_leftovers(layout, grace_seconds=LEFTOVER_SECONDS, say=console.say)
             plan, listeners = settle_plan(request)
             port_base = plan.settings.port_base
-            lock.describe({**whoami, "port_base": port_base})
+            whoami["port_base"] = port_base
+            lock.describe(whoami)
             spool = EventSpool(layout.database.with_name("driver-spool.sqlite"))
             _log.info("supervisor_started", root=str(layout.root), port_base=port_base, revision=revision())
 
+            def tell_stopping() -> None:
+                lock.describe({**whoami, "stopping": True})
+
             async def run() -> None:
-                await Hive(plan, listeners, spool, console, on_up=on_up).run(request.agents)
+                hive = Hive(plan, listeners, spool, console, on_up=on_up, on_stopping=tell_stopping)
+                await hive.run(request.agents)
 
             try:
                 anyio.run(run)
@@ -68,6 +76,14 @@ def supervise(request: UpRequest, console: Console, *, on_up: Callable[[StartRep
                 _log.info("supervisor_ended")
     finally:
         lock.release()
+
+
+def _raise_open_files() -> None:
+    """A socket and a handle each of some hundred agents are more than the usual soft limit of 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def supervisor_log(layout: HiveLayout) -> LogFile:

@@ -16,23 +16,32 @@ from shared.layout import HiveLayout
 from shared.wire.lifecycle import Job, JobKind, JobState
 
 JOIN_SECONDS = 60.0
+# As long as `down` waits.
+DOWN_SECONDS = 180.0
 _POLL_SECONDS = 0.1
 _JOB_POLL_SECONDS = 5
 
 
-def join_running(request: UpRequest, console: Console) -> StartReport:
-    """Wait until the hive that runs is ready, and see to the named agents.
+def join_running(request: UpRequest, console: Console) -> StartReport | None:
+    """Wait until the hive that runs is ready, and see to the named agents; None when it has ended meanwhile.
 
     Raises:
         Conflict: when it runs with other settings than the caller asks for.
-        Unavailable: when it is not ready in time, or ends meanwhile.
+        Unavailable: when it is neither ready nor down in time.
     """
     layout = request.layout
     instance = find_instance(layout)
+    if instance is not None and instance.stopping:
+        console.say(f"waiting until the hive in {layout.root} is down (supervisor {instance.pid})")
+        _wait_until_down(layout)
+        return None
     console.say(
         f"a hive runs in {layout.root} already" + (f" (supervisor {instance.pid})" if instance else "")
     )
-    with _wait_for_driver(layout) as client:
+    client = _wait_for_driver(layout)
+    if client is None:
+        return None
+    with client:
         _check_same(request, client)
         jobs = [client.create_job(name, JobKind.START) for name in _list_missing(request, client)]
         ended = [_wait_for(client, job) for job in jobs]
@@ -54,10 +63,22 @@ def _list_missing(request: UpRequest, client: OperatorClient) -> list[str]:
     return missing
 
 
-def _wait_for_driver(layout: HiveLayout) -> OperatorClient:
-    """A client of the running hive, which may be starting yet, or ending."""
+def _wait_until_down(layout: HiveLayout) -> None:
+    deadline = time.monotonic() + DOWN_SECONDS
+    while is_running(layout):
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"the hive in {layout.root} has been going down for long; `hivectl down --now` ends it"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _wait_for_driver(layout: HiveLayout) -> OperatorClient | None:
+    """A client of the running hive, which may be starting yet; None when it has ended."""
     deadline = time.monotonic() + JOIN_SECONDS
-    while time.monotonic() < deadline and is_running(layout):
+    while time.monotonic() < deadline:
+        if not is_running(layout):
+            return None
         if (client := _find_client(layout)) is not None:
             return client
         time.sleep(_POLL_SECONDS)

@@ -9,12 +9,13 @@ import time
 from services.hivectl.supervisor.bring_up import StartReport
 from services.hivectl.supervisor.console import Console, QuietConsole, TerminalConsole
 from services.hivectl.supervisor.detach import start_detached
-from services.hivectl.supervisor.instance import is_running
+from services.hivectl.supervisor.instance import ALREADY_RUNNING, is_running
 from services.hivectl.supervisor.request import build_request
 from services.hivectl.supervisor.supervise import supervise
 from services.hivectl.up.join import join_running
 from services.hivectl.up.options import UpOptions
 from services.hivectl.up.summary import show_summary
+from shared.errors import Conflict
 
 
 def run_up(options: UpOptions) -> int:
@@ -48,13 +49,23 @@ def run_up(options: UpOptions) -> int:
             )
         exit_code = 1 if report.failed else 0
 
-    if is_running(request.layout):
-        show(join_running(request, console), "hivectl down")
-    elif options.detach:
-        show(start_detached(request, console), "hivectl down")
-    else:
-        supervise(request, console, on_up=lambda report: show(report, "Ctrl-C, or hivectl down"))
-    return exit_code
+    while True:
+        if is_running(request.layout):
+            if (joined := join_running(request, console)) is not None:
+                show(joined, "hivectl down")
+                return exit_code
+            continue
+        try:
+            if options.detach:
+                show(start_detached(request, console), "hivectl down")
+            else:
+                supervise(request, console, on_up=lambda report: show(report, "Ctrl-C, or hivectl down"))
+        except Conflict as exc:
+            # Another `up` was quicker.
+            if exc.code == ALREADY_RUNNING:
+                continue
+            raise
+        return exit_code
 
 
 def _open_standard_streams() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.access import request
 from tests.support.hive import BIN, COMMAND_SECONDS, Hive, running_hive
+from tests.support.waiting import eventually
 
 AGENT_KEYS = {
     "id",
@@ -130,10 +131,13 @@ def test_lifecycle_commands_wait_for_the_end(hive: Hive, milo: str) -> None:
         assert hive.ctl("agent", "show", milo)["state"] == state
 
 
-def test_no_wait_returns_the_job_at_once(hive: Hive, milo: str) -> None:
-    job = hive.ctl("agent", "restart", milo, "--no-wait")
-    assert job["state"] in {"queued", "claimed", "done"}
-    assert hive.ctl("agent", "start", milo)["id"] > job["id"]
+def test_no_wait_returns_the_job_and_a_second_one_must_wait(hive: Hive, milo: str) -> None:
+    with hive.frozen(f"hyperhive-{milo}"):
+        job = hive.ctl("agent", "restart", milo, "--no-wait")
+        assert job["state"] in {"queued", "claimed"}
+        assert _error(hive, 5, "agent", "start", milo)["details"]["job"] == job["id"]
+    eventually(lambda: hive.run("agent", "start", milo).returncode == 0, within=20)
+    assert hive.ctl("agent", "show", milo)["state"] == "running"
 
 
 def test_destroy_wants_yes(hive: Hive, milo: str) -> None:

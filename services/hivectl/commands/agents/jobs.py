@@ -11,6 +11,7 @@ from services.hivectl.command import Examples, HiveCommand, pass_session
 from services.hivectl.job import wait_for_job
 from services.hivectl.names import AGENT_NAME
 from services.hivectl.session import Session
+from shared.errors import HiveError
 from shared.wire.lifecycle import Job, JobKind
 
 _DONE = {
@@ -89,12 +90,13 @@ def destroy(session: Session, name: str, yes: bool, no_wait: bool) -> None:
     with session.open_client() as client:
         client.get_agent(name)
         if not yes:
-            _confirm(name)
+            _confirm(session, name)
         job = run_job(session, client, name, JobKind.DESTROY, wait=not no_wait)
     _report(session, job, waited=not no_wait)
 
 
-def _confirm(name: str) -> None:
-    if not sys.stdin.isatty():
+def _confirm(session: Session, name: str) -> None:
+    if session.as_json or not sys.stdin.isatty():
         raise click.UsageError(f"this ends {name} for good; say --yes to do it")
-    click.confirm(f"End {name} for good?", abort=True, err=True)
+    if not click.confirm(f"End {name} for good?", err=True):
+        raise HiveError("nothing was done", code="declined")
