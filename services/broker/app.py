@@ -33,7 +33,7 @@ from services.broker.service.notices import NoticeWriter, Relay
 from services.broker.service.readers import ReaderService
 from services.broker.service.status import StatusService
 from services.broker.service.transitions import Transitions
-from services.broker.store import Store
+from services.broker.store import Store, hold_database
 from shared.revision import revision
 from shared.runtime.credential import TokenFile, new_token
 from shared.runtime.files import make_private_dir, write_private
@@ -83,19 +83,13 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await anyio.to_thread.run_sync(upgrade_schema, settings.database)
-        await store.open()
-        try:
-            async with anyio.create_task_group() as tasks:
-                for run in (housekeeping.run, bus.run, relay.run, readers.run):
-                    tasks.start_soon(run)
-                yield
-                stop()
-                await relay.drain(DRAIN_SECONDS)
-                tasks.cancel_scope.cancel()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await store.close()
+        async with _open_store(store, settings.database), anyio.create_task_group() as tasks:
+            for run in (housekeeping.run, bus.run, relay.run, readers.run):
+                tasks.start_soon(run)
+            yield
+            stop()
+            await relay.drain(DRAIN_SECONDS)
+            tasks.cancel_scope.cancel()
 
     app = create_http_app(
         unit="hyperhive broker",
@@ -110,6 +104,19 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     app.include_router(DriverRoutes(lifecycle, readers).build())
     app.state.stop = stop
     return app
+
+
+@asynccontextmanager
+async def _open_store(store: Store, database: str) -> AsyncIterator[None]:
+    """Keep the database to ourselves, bring its schema up to date, and have the store open in the block."""
+    with hold_database(database):
+        await anyio.to_thread.run_sync(upgrade_schema, database)
+        await store.open()
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await store.close()
 
 
 def _build_bus(settings: Settings) -> NoticeBus:

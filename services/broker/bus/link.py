@@ -24,6 +24,7 @@ CONNECT_SECONDS = 3
 REQUEST_SECONDS = 5.0
 PING_SECONDS = 20
 _CLOSE_SECONDS = 2.0
+_LOOK_SECONDS = 1.0
 # JetStream's own number (source: nats-server, server/errors.json).
 _WRONG_LAST_SEQUENCE = 10071
 _NOTHING_DONE = (
@@ -68,11 +69,21 @@ class Link:
             with anyio.move_on_after(REQUEST_SECONDS) as scope:
                 self._waiting.add(scope)
                 return await request
-        except (nats.errors.Error, OSError, TimeoutError) as exc:
+        except Exception as exc:
+            # nats-py lets out whatever its transports raise, RuntimeError from uvloop among them.
             raise self._translate(exc, what) from exc
         finally:
             self._waiting.discard(scope)
         raise OutcomeUnknown(f"NATS did not answer: {what}")
+
+    async def wait_closed(self) -> None:
+        """Wait for the end of the connection."""
+        while not self.closed.is_set():
+            with anyio.move_on_after(_LOOK_SECONDS):
+                await self.closed.wait()
+            # An error while it closes keeps nats-py from calling us.
+            if self.client.is_closed:
+                self.end()
 
     def end(self) -> None:
         """Take note that the connection is gone: nobody waits for its answers any longer."""
@@ -122,11 +133,12 @@ async def connect(url: str, credential: Credential | None) -> AsyncIterator[Link
 
 
 async def _open(link: Link, url: str, credential: Credential | None) -> None:
+    password = credential.read_password() if credential else None
     try:
         await link.client.connect(
             [part.strip() for part in url.split(",")],
             user=credential.user if credential else None,
-            password=credential.read_password() if credential else None,
+            password=password,
             name="hive-broker",
             inbox_prefix=inbox_prefix_of(credential.user if credential else "broker"),
             allow_reconnect=False,
@@ -138,7 +150,7 @@ async def _open(link: Link, url: str, credential: Credential | None) -> None:
             error_cb=link.note_error,
             closed_cb=link.note_closed,
         )
-    except (nats.errors.Error, OSError, TimeoutError) as exc:
+    except Exception as exc:
         if "authorization" in str(exc).lower():
             raise Misconfigured(
                 f"NATS refuses the user {credential.user if credential else 'that is none'}; check "
@@ -151,6 +163,5 @@ async def _close(client: Client) -> None:
     try:
         with anyio.move_on_after(_CLOSE_SECONDS):
             await client.close()
-    except (nats.errors.Error, OSError, AttributeError):
-        # After the server has gone closing raises; there is nothing left to close.
+    except Exception:  # noqa: BLE001 - after the server has gone it raises anything; nothing is left to close
         return

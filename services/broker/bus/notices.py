@@ -73,7 +73,7 @@ class NoticeBus:
                 async with connect(self._login.url, self._login.user) as link:
                     await self._settle(link, self._login)
                     pause = _FIRST_PAUSE_SECONDS
-                    await link.closed.wait()
+                    await link.wait_closed()
                 self._note_trouble("connection lost")
             except HiveError as exc:
                 self._note_trouble(exc.message)

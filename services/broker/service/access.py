@@ -46,7 +46,7 @@ class AccessService:
         """
 
         def work(tx: Tx) -> tuple[int, Grants]:
-            agent = get_agent(tx, name)
+            agent = get_agent(tx, name, lock=True)
             after = apply_change(agent.grants, change)
             if after is not agent.grants:
                 tx.agents.set_grants(agent.id, after)
@@ -68,7 +68,7 @@ class AccessService:
         now = self._clock()
 
         def work(tx: Tx) -> None:
-            agent = get_agent(tx, name)
+            agent = get_agent(tx, name, lock=True)
             tx.tokens.delete_expired(now=now)
             owner = tx.tokens.find_owner(request.token_sha256)
             if owner is not None and owner != (agent.id, None):
@@ -89,7 +89,7 @@ class AccessService:
         """
 
         def work(tx: Tx) -> tuple[int, int]:
-            agent = get_agent(tx, name)
+            agent = get_agent(tx, name, lock=True)
             dropped = tx.tokens.delete_retiring(agent.id)
             tx.on_commit(self._on_tokens_changed)
             return agent.id, dropped

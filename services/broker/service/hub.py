@@ -20,7 +20,7 @@ PING_SECONDS = 10.0
 class ControlStream:
     """One daemon's stream: what goes down it, and which grants the daemon has confirmed."""
 
-    def __init__(self, agent_id: int, hello: Hello) -> None:
+    def __init__(self, agent_id: int, hello: Hello, *, ping_seconds: float = PING_SECONDS) -> None:
         self.agent_id = agent_id
         self.unit: Unit = hello.unit
         self.boot = hello.boot
@@ -29,6 +29,7 @@ class ControlStream:
         self._requested: frozenset[ToolGroup] | None = (
             None if hello.tool_groups is None else frozenset(hello.tool_groups)
         )
+        self._ping_seconds = ping_seconds
         self._latest = -1
         self._waiting: Grants | None = None
         self._news = anyio.Event()
@@ -52,7 +53,7 @@ class ControlStream:
                 yield GrantsPush(grants=grants)
                 continue
             self._news = anyio.Event()
-            with anyio.move_on_after(PING_SECONDS) as waited:
+            with anyio.move_on_after(self._ping_seconds) as waited:
                 await self._news.wait()
             if waited.cancelled_caught:
                 yield Ping()

@@ -21,13 +21,15 @@ def find_agent(tx: Tx, name: str) -> AgentRow | None:
     return tx.agents.find_by_name(name)
 
 
-def get_agent(tx: Tx, name: str) -> AgentRow:
-    """The live agent of that name.
+def get_agent(tx: Tx, name: str, *, lock: bool = False) -> AgentRow:
+    """The live agent of that name; with `lock`, other brokers wait with theirs until this commits.
 
     Raises:
         NotFound: with near names, else those that exist.
     """
     row = find_agent(tx, name)
+    if row is not None and lock:
+        row = tx.agents.find_live(row.id, lock=True)
     if row is None:
         raise unknown_agent(name, tx.agents.list_names())
     return row

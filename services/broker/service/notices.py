@@ -127,7 +127,7 @@ class Relay:
 
         await self._retry(publish)
         await self._retry(lambda: self._store.write(lambda tx: tx.outbox.delete(row.id)))
-        _log.info("notice_published", subject=row.subject, event_id=row.event_id, size=len(row.payload))
+        _log.info("notice_published", subject=row.subject, event_id=row.event_id, caused_by=row.request_id)
 
     async def _publish(self, row: OutboxRow) -> None:
         after: int | None = None

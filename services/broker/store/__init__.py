@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.broker.store.database import Store
+from services.broker.store.lock import hold_database
 from services.broker.store.tx import Tx
 
-__all__ = ["Store", "Tx"]
+__all__ = ["Store", "Tx", "hold_database"]

@@ -8,6 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from services.broker.app import create_app
+from shared.errors import Unavailable
 from tests.integration.broker.running import BOOTS, Broker, Peer, running_broker
 
 
@@ -143,6 +145,15 @@ async def test_open_streams_end_at_once_when_the_broker_stops(tmp_path: Path) ->
                 await stream.drain()
                 async with broker.connect(ruth) as late:
                     await late.drain()
+
+
+async def test_a_second_broker_on_the_same_database_does_not_start(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        second = create_app(broker.settings)
+        with pytest.raises(Unavailable, match="another broker runs"):
+            async with second.router.lifespan_context(second):
+                pass
+        await broker.operator.get("GET", "/hive")
 
 
 async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:

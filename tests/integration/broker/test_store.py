@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import traceback
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from services.broker.migrations import upgrade_schema
 from services.broker.store import Store, Tx
+from services.broker.store.idempotency import GivenAnswer
 from services.broker.store.messages import NewMessage
 from services.broker.store.writer import Writer
 from shared.errors import Conflict, NotFound, Unavailable
@@ -176,6 +178,27 @@ async def test_a_database_held_by_another_process_is_a_clear_error(store: Store,
     assert await count(store) == 0, "reading goes on"
     other.close()
     await store.write(send)
+
+
+async def test_an_error_of_the_database_names_no_values(store: Store) -> None:
+    # Put together, so that it stands in no line of code that a traceback shows.
+    secret = "-".join(("not", "for", "logs"))
+
+    def prepared(tx: Tx) -> None:
+        for _ in range(2):
+            tx.idempotency.insert(secret, secret, GivenAnswer(secret, secret), now=1)
+
+    def plain(tx: Tx) -> None:
+        for _ in range(2):
+            tx.tokens.insert(secret, agent_id=1, created_at=1)
+
+    await store.write(add)
+    for unit in (prepared, plain):
+        with pytest.raises(Conflict) as caught:
+            await store.write(unit)
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "UNIQUE" in shown
+        assert secret not in shown
 
 
 async def test_too_long_a_queue_is_refused(store: Store) -> None:
