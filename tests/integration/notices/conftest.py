@@ -11,6 +11,12 @@ from tests.integration.notices.parts import Parts, running_bus
 from tests.support.nats import NatsServer, nats_server
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The event loop that the broker runs on: its transports fail in other ways than asyncio's own."""
+    return "asyncio", {"use_uvloop": True}
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[NatsServer]:
     """A server with the readers `default` and `other`."""

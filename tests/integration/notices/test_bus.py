@@ -11,6 +11,7 @@ from nats.js import api
 from structlog.testing import capture_logs
 
 from services.broker.bus import NoticeBus
+from services.broker.bus.link import REQUEST_SECONDS
 from shared.errors import Conflict, HiveError, Unavailable
 from shared.wire.notices import STREAM
 from tests.integration.notices.parts import Parts, build_bus, running_bus, until
@@ -125,19 +126,23 @@ async def test_a_kill_is_noticed_at_once_and_survived(parts: Parts, server: Nats
 
 async def test_a_request_under_way_ends_with_the_connection(parts: Parts, server: NatsServer) -> None:
     outcome: list[HiveError] = []
+    ended = anyio.Event()
 
     async def attempt() -> None:
         try:
             await publish(parts.bus)
         except HiveError as exc:
             outcome.append(exc)
+        ended.set()
 
     server.signal(signal.SIGSTOP)
-    with anyio.fail_after(4):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(attempt)
-            await until(lambda: parts.bus._get_link()._waiting)
-            server.kill()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(attempt)
+        await until(lambda: parts.bus._get_link()._waiting)
+        server.kill()
+        # Well below the time after which a request is given up by itself.
+        with anyio.fail_after(REQUEST_SECONDS - 1):
+            await ended.wait()
     assert [error.code for error in outcome] == ["outcome_unknown"]
 
 
