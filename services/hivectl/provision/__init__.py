@@ -7,6 +7,7 @@ from services.hivectl.provision.agent_files import AgentRegistry, add_agent, arc
 from services.hivectl.provision.nats import (
     DEFAULT_READER,
     NatsFiles,
+    check_nats_url,
     describe_foreign_nats,
     ensure_embedded_nats,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "NatsFiles",
     "add_agent",
     "archive_agent",
+    "check_nats_url",
     "describe_foreign_nats",
     "ensure_agents",
     "ensure_embedded_nats",

@@ -74,14 +74,23 @@ def describe_foreign_nats(layout: HiveLayout, settings: HiveSettings, url: str) 
     Raises:
         Misconfigured: when `url` is none, or holds a password.
     """
+    check_nats_url(url)
+    known = _reader_file(layout, DEFAULT_READER).exists()
+    part = _describe_reader(layout, settings, url) if known else None
+    return NatsFiles(url, None, {"HIVE_BROKER_NATS_URL": url}, part)
+
+
+def check_nats_url(url: str) -> None:
+    """Refuse what is no address, or holds a password: it is shown in process lists and kept in files.
+
+    Raises:
+        Misconfigured: saying how it must look, and not what it was.
+    """
     if not _URL.fullmatch(url) or "@" in url:
         raise Misconfigured(
             "--nats-url must look like nats://HOST:PORT, without credentials: "
             "give those by HIVE_BROKER_NATS_USER and HIVE_BROKER_NATS_PASSWORD_FILE"
         )
-    known = _reader_file(layout, DEFAULT_READER).exists()
-    part = _describe_reader(layout, settings, url) if known else None
-    return NatsFiles(url, None, {"HIVE_BROKER_NATS_URL": url}, part)
 
 
 def _describe_reader(layout: HiveLayout, settings: HiveSettings, url: str) -> NatsPart:

@@ -12,6 +12,7 @@ from services.hivectl.nats_config import find_nats_server
 from services.hivectl.provision import (
     BUILT_SURFACES,
     HiveSettings,
+    check_nats_url,
     describe_foreign_nats,
     ensure_embedded_nats,
     find_settings,
@@ -50,7 +51,10 @@ def build_request(
 
     Raises:
         InvalidInput: naming the argument and the rule.
+        Misconfigured: for an address of NATS that is none, or holds a password.
     """
+    if nats_url is not None:
+        check_nats_url(nats_url)
     try:
         # Files are never written through a symbolic link, so a linked root is followed once, here.
         return UpRequest(

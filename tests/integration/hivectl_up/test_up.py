@@ -4,13 +4,15 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from shared.layout import HiveLayout, PortPlan
+from shared.layout import PortPlan
 from tests.support.hive import BIN, Hive, find_port_base, running_hive
 from tests.support.waiting import eventually
 
@@ -19,6 +21,47 @@ from tests.support.waiting import eventually
 def hive() -> Iterator[Hive]:
     with running_hive("--agent", "iris") as hive:
         yield hive
+
+
+class Started:
+    """A `hivectl` that runs beside the test."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def readline(self) -> str:
+        """The next line of what it says."""
+        assert self._process.stderr is not None
+        return self._process.stderr.readline()
+
+    def end(self) -> int:
+        """Wait for it; answers its exit code."""
+        self._process.communicate(timeout=90)
+        return int(self._process.returncode)
+
+
+def start(hive: Hive, *args: str) -> Started:
+    process = subprocess.Popen(
+        [BIN / "hivectl", *args, "--root", hive.layout.root],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return Started(process)
+
+
+@contextmanager
+def new_root() -> Iterator[Hive]:
+    """A root, with a space in its name, in which no hive has run yet."""
+    with tempfile.TemporaryDirectory(prefix="hh-", ignore_cleanup_errors=True) as directory:
+        root = Path(directory) / "a hive"
+        (root / "home").mkdir(parents=True)
+        fresh = Hive(root, PortPlan(find_port_base()))
+        try:
+            yield fresh
+        finally:
+            fresh.close()
 
 
 def is_open(port: int) -> bool:
@@ -127,12 +170,35 @@ def test_a_stopped_agent_stays_stopped_over_down_and_up_and_its_port_is_refused(
     assert "hyperhive-iris" in hive.pids()
 
 
-def test_down_is_repeatable(hive: Hive) -> None:
-    hive.down()
-    again = hive.run("down")
-    assert again.returncode == 0
-    assert "no hive runs" in again.stderr
-    hive.up()
+def test_an_up_while_the_hive_goes_down_waits_and_starts_it_again(hive: Hive) -> None:
+    hive.up("--agent", "iris")
+    with hive.frozen("hyperhive-iris"):
+        first = start(hive, "down")
+        assert "stopping" in first.readline()
+        eventually(lambda: "stopping" in hive.log("supervisor"), what="the signal arrived")
+        second = start(hive, "down")
+        third = start(hive, "up", "--detach")
+        assert "waiting until the hive" in third.readline()
+        # A second `down` only waits too: it must not cut short what the first one has begun.
+        assert "hyperhive-iris" in hive.pids()
+    assert (first.end(), second.end(), third.end()) == (0, 0, 0)
+    assert "hyperhive-iris" in hive.pids()
+
+
+def test_of_two_at_once_one_runs_the_hive_and_the_other_joins() -> None:
+    with new_root() as fresh:
+        base = ("--port-base", str(fresh.ports.base))
+        both = [start(fresh, "up", "--detach", *base), start(fresh, "up", "--detach", *base)]
+        assert [one.end() for one in both] == [0, 0]
+        assert sorted(fresh.pids()) == ["broker", "hyperhive-ruth", "nats"]
+
+
+def test_down_is_down_where_nothing_runs(tmp_path: Path) -> None:
+    nothing = subprocess.run(
+        [BIN / "hivectl", "down", "--root", tmp_path], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert nothing.returncode == 0
+    assert "no hive runs" in nothing.stderr
 
 
 def test_after_a_killed_supervisor_the_next_up_takes_over(hive: Hive) -> None:
@@ -145,17 +211,12 @@ def test_after_a_killed_supervisor_the_next_up_takes_over(hive: Hive) -> None:
     assert "ContainerCrash" in inbox
 
 
-def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path) -> None:
-    ports = PortPlan(find_port_base())
-    other = Hive(tmp_path / "hive", ports)
-    other.layout.root.mkdir()
-    (other.layout.root / "home").mkdir()
-    with socket.create_server(("127.0.0.1", ports.nats)):
-        refused = other.run("up", "--detach", "--port-base", str(ports.base))
-    assert refused.returncode == 3
-    assert f"nats: port {ports.nats} is taken; set --port-base" in refused.stderr
-    assert not (other.layout.run_dir / "children.json").exists()
-    assert other.run("down").returncode == 0
+def test_a_port_that_is_taken_is_said_before_anything_is_started() -> None:
+    with new_root() as fresh, socket.create_server(("127.0.0.1", fresh.ports.nats)):
+        refused = fresh.run("up", "--detach", "--port-base", str(fresh.ports.base))
+        assert refused.returncode == 3
+        assert f"nats: port {fresh.ports.nats} is taken; set --port-base" in refused.stderr
+        assert not (fresh.layout.run_dir / "children.json").exists()
 
 
 def test_a_detached_hive_keeps_none_of_the_caller_s_descriptors(hive: Hive) -> None:
@@ -178,26 +239,20 @@ def test_a_detached_hive_keeps_none_of_the_caller_s_descriptors(hive: Hive) -> N
     assert done.returncode == 0
 
 
-def test_settings_of_the_caller_reach_the_units_and_bad_ones_are_shown(hive: Hive) -> None:
-    hive.down()
-    failed = hive.run("up", "--detach", env={"HIVE_BROKER_MAX_PENDING": "many"})
-    assert failed.returncode == 1
-    assert "HIVE_BROKER_MAX_PENDING" in failed.stderr
-    assert hive.pids() == {}
-    hive.up()
+def test_settings_of_the_caller_reach_the_units_and_bad_ones_are_shown() -> None:
+    with new_root() as fresh:
+        base = ("--port-base", str(fresh.ports.base))
+        failed = fresh.run("up", "--detach", *base, env={"HIVE_BROKER_MAX_PENDING": "many"})
+        assert failed.returncode == 1
+        assert failed.stderr.count("HIVE_BROKER_MAX_PENDING") == 1
+        assert fresh.pids() == {}
 
 
-def test_a_root_with_spaces_and_a_closed_stdin_will_do() -> None:
-    with running_hive() as first:
-        first.down()
-        root = first.layout.root / "a hive"
-        command = f'exec "$0" up --detach --root "$1" --port-base {first.ports.base} <&- >&- 2>&-'
-        done = subprocess.run(["/bin/sh", "-c", command, BIN / "hivectl", root], timeout=60, check=False)
-        second = Hive(root, first.ports)
-        (root / "home").mkdir()
-        try:
-            assert done.returncode == 0
-            assert sorted(second.pids()) == ["broker", "hyperhive-ruth", "nats"]
-            assert HiveLayout(root).hive_json.exists()
-        finally:
-            second.close()
+def test_a_root_with_spaces_and_closed_streams_will_do() -> None:
+    with new_root() as fresh:
+        command = f'exec "$0" up --detach --root "$1" --port-base {fresh.ports.base} <&- >&- 2>&-'
+        done = subprocess.run(
+            ["/bin/sh", "-c", command, BIN / "hivectl", fresh.layout.root], timeout=60, check=False
+        )
+        assert done.returncode == 0
+        assert sorted(fresh.pids()) == ["broker", "hyperhive-ruth", "nats"]

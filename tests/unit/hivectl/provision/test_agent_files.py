@@ -8,7 +8,7 @@ import pytest
 from services.hivectl.provision import (
     add_agent,
     archive_agent,
-    ensure_agent,
+    ensure_agents,
     ensure_hive_files,
     list_blocks,
     rotate_token,
@@ -113,7 +113,7 @@ def test_up_completes_an_agent_whose_files_were_not_finished(layout: HiveLayout)
     registry = Registry()
     agent = add_agent(layout, registry, PORTS, "iris")
     layout.agent("iris").mcp_config.unlink()
-    ensure_agent(layout, registry, PORTS, agent)
+    ensure_agents(layout, registry, PORTS, [agent])
     assert_consistent(layout, registry, "iris")
 
 
@@ -121,7 +121,7 @@ def test_a_lost_token_is_replaced_at_once(layout: HiveLayout) -> None:
     registry = Registry()
     agent = add_agent(layout, registry, PORTS, "iris")
     layout.agent("iris").token_file.unlink()
-    ensure_agent(layout, registry, PORTS, agent)
+    ensure_agents(layout, registry, PORTS, [agent])
     assert_consistent(layout, registry, "iris")
     assert not registry.retiring
 
@@ -129,7 +129,7 @@ def test_a_lost_token_is_replaced_at_once(layout: HiveLayout) -> None:
 def test_other_ports_reach_mcp_json(layout: HiveLayout) -> None:
     registry = Registry()
     agent = add_agent(layout, registry, PortPlan(8000), "iris")
-    ensure_agent(layout, registry, PORTS, agent)
+    ensure_agents(layout, registry, PORTS, [agent])
     assert_consistent(layout, registry, "iris")
 
 
@@ -164,7 +164,7 @@ def test_a_rotation_that_broke_off_is_completed_by_up(layout: HiveLayout, when: 
     with pytest.raises(OutcomeUnknown):
         rotate_token(layout, registry, PORTS, "iris", now=False)
     assert read_token(layout, "iris") == old
-    ensure_agent(layout, registry, PORTS, agent)
+    ensure_agents(layout, registry, PORTS, [agent])
     assert_consistent(layout, registry, "iris")
     assert read_token(layout, "iris") != old
     assert TokenFile(layout.agent("iris").token_file).accepts(old)
@@ -180,7 +180,7 @@ def test_a_rotation_cut_off_after_the_new_token_was_written_keeps_both_notes_rig
     rotate_token(layout, registry, PORTS, "iris", now=False)
     paths = layout.agent("iris")
     paths.token_file.with_name("token.next").write_text(read_token(layout, "iris"))
-    ensure_agent(layout, registry, PORTS, agent)
+    ensure_agents(layout, registry, PORTS, [agent])
     assert_consistent(layout, registry, "iris")
     assert TokenFile(paths.token_file).accepts(old)
 
@@ -220,7 +220,7 @@ def test_a_destruction_repeated_after_an_interruption_puts_the_rest_away_too(lay
     registry = Registry()
     agent = add_agent(layout, registry, PORTS, "iris")
     archive_agent(layout, "iris", agent.id)
-    ensure_agent(layout, registry, PORTS, agent)
+    ensure_agents(layout, registry, PORTS, [agent])
     archive_agent(layout, "iris", agent.id)
     assert sorted(path.name for path in (layout.root / "destroyed").iterdir()) == ["iris.1", "iris.1.1"]
 

@@ -65,7 +65,11 @@ def test_there_is_one_supervisor_and_it_is_known(layout: HiveLayout) -> None:
     lock.describe({"pid": 41, "started_at": 7, "port_base": 7000})
     instance = find_instance(layout)
     assert instance is not None
-    assert (instance.pid, instance.started_at) == (41, 7)
+    assert (instance.pid, instance.started_at, instance.stopping) == (41, 7, False)
+    lock.describe({"pid": 41, "started_at": 7, "stopping": True})
+    instance = find_instance(layout)
+    assert instance is not None
+    assert instance.stopping
     with pytest.raises(Conflict):
         acquire(layout)
     lock.release()
@@ -154,7 +158,7 @@ def test_a_unit_gets_its_own_settings_and_the_shared_ones() -> None:
         "HIVE_LISTEN_FD": "5",
     }
     assert surface == common | {
-        "HIVE_MCP_DATA_DIR": "/data",
+        "HIVE_MCP_DATA_DIR": "/hive/agents/iris/daemons",
         "HIVE_MCP_PORT": "9120",
         "HIVE_URL": "http://127.0.0.1:9000",
         "HIVE_LABEL": "iris",
