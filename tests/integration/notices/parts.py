@@ -105,5 +105,12 @@ async def read_stream(client: Client) -> list[tuple[str, str]]:
     return found
 
 
+async def publish(parts: Parts, *agents: str) -> None:
+    """Publish a `started` of each agent; its id is `id-` and the name."""
+    for agent in agents:
+        subject = f"swarm.notices.h1.{agent}.started"
+        await parts.bus.publish(event_id=f"id-{agent}", subject=subject, payload=b"{}", request_id=None)
+
+
 def subjects(rows: Iterable[Msg]) -> list[str]:
     return [row.subject for row in rows]
