@@ -13,6 +13,7 @@ import click
 
 from services.hivectl.app import cli
 from services.hivectl.exits import ExitCode, exit_code_of
+from services.hivectl.render import safe_block
 from shared.errors import HiveError
 
 
@@ -23,23 +24,49 @@ def _wants_json(args: Sequence[str]) -> bool:
 
 
 def _fail(
-    args: Sequence[str], line: str, code: str, message: str, details: Mapping[str, Any] | None = None
+    args: Sequence[str], code: str, message: str, details: Mapping[str, Any] | None = None, *, hint: str = ""
 ) -> None:
-    click.echo(line, err=True)
+    click.echo(f"hivectl: {safe_block(message)}{hint}", err=True)
     if _wants_json(args):
         error = {"code": code, "message": message, "details": dict(details or {})}
         click.echo(json.dumps({"error": error}))
 
 
-def _fail_usage(args: Sequence[str], exc: click.ClickException) -> int:
+def _fail_usage(args: Sequence[str], exc: click.ClickException) -> None:
     if isinstance(exc, click.exceptions.NoArgsIsHelpError):
         exc.show()
-        return ExitCode.USAGE
+        return
     ctx = exc.ctx if isinstance(exc, click.UsageError) else None
     hint = f"\nTry '{ctx.command_path} --help'." if ctx else ""
-    message = exc.format_message()
-    _fail(args, f"hivectl: {message}{hint}", "usage", message)
-    return ExitCode.USAGE
+    _fail(args, "usage", exc.format_message(), hint=hint)
+
+
+def _report(args: Sequence[str], exc: BaseException) -> ExitCode:
+    """Say what went wrong.
+
+    Raises:
+        BaseException: `exc` itself, when nobody expected it.
+    """
+    match exc:
+        case HiveError():
+            _fail(args, exc.code, exc.message, exc.details)
+            return exit_code_of(exc)
+        case click.Abort() | KeyboardInterrupt():
+            click.echo("hivectl: interrupted", err=True)
+            return ExitCode.INTERRUPTED
+        case click.ClickException():
+            _fail_usage(args, exc)
+            return ExitCode.USAGE
+        case BrokenPipeError():
+            # What is still buffered would raise again when the interpreter flushes at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return ExitCode.BROKEN_PIPE
+        case OSError() if exc.filename is not None:
+            _fail(args, "file_failed", f"{exc.filename}: {exc.strerror}")
+            return ExitCode.FAILED
+    if _wants_json(args):
+        _fail(args, "internal", f"this is a bug in hivectl ({type(exc).__name__})")
+    raise exc
 
 
 def run(args: Sequence[str]) -> int:
@@ -48,28 +75,11 @@ def run(args: Sequence[str]) -> int:
         # Not cli.main(): that has an exit code of its own for a closed pipe.
         with cli.make_context("hivectl", list(args)) as ctx:
             result = cli.invoke(ctx)
-        if sys.stdout is not None:  # None where the caller has closed it
-            sys.stdout.flush()
+        sys.stdout.flush()
     except click.exceptions.Exit as exc:
         return exc.exit_code
-    except HiveError as exc:
-        from services.hivectl.render import safe_block  # noqa: PLC0415
-
-        _fail(args, f"hivectl: {safe_block(exc.message)}", exc.code, exc.message, exc.details)
-        return exit_code_of(exc)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("hivectl: interrupted", err=True)
-        return ExitCode.INTERRUPTED
-    except click.ClickException as exc:
-        return _fail_usage(args, exc)
-    except BrokenPipeError:
-        # What is still buffered would raise again when the interpreter flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.BROKEN_PIPE
-    except Exception as exc:
-        if _wants_json(args):
-            _fail(args, "hivectl: this is a bug in hivectl", "internal", f"{type(exc).__name__}")
-        raise
+    except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001 (the unexpected is raised again)
+        return _report(args, exc)
     return int(result) if isinstance(result, int) else ExitCode.OK
 
 

@@ -44,7 +44,7 @@ def equip(command: click.Command) -> click.Command:
         command.params.append(
             click.Option(
                 ["--root"],
-                type=click.Path(path_type=Path),
+                type=click.Path(path_type=Path, readable=False),
                 metavar="DIR",
                 expose_value=False,
                 is_eager=True,

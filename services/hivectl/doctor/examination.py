@@ -21,8 +21,9 @@ _AT_ONCE = 8
 
 def examine(layout: HiveLayout) -> list[Check]:
     """All checks of one hive."""
-    checks = [*check_machine(layout.root), *check_root(layout)]
-    if not layout.root.is_dir():
+    found, usable = check_root(layout)
+    checks = [*check_machine(layout.root), *found]
+    if not usable:
         return checks
     found, hive = check_hive_files(layout)
     checks += found

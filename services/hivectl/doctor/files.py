@@ -19,21 +19,22 @@ _PRIVATE_DIR = 0o700
 _PRIVATE_FILE = 0o600
 
 
-def check_root(layout: HiveLayout) -> list[Check]:
+def check_root(layout: HiveLayout) -> tuple[list[Check], bool]:
     """The root, and whether who asks may look into it at all."""
     name = "files.root"
     root = layout.root
     try:
         found = root.lstat()
     except FileNotFoundError:
-        return [
-            error(name, f"{root} does not exist", "make a hive with `hivectl up`, or name another --root")
-        ]
+        mend = "make a hive with `hivectl up`, or name another --root"
+        return [error(name, f"{root} does not exist", mend)], False
     except OSError as exc:
-        return [error(name, f"{root} cannot be looked at: {exc.strerror}", "run doctor as the hive's user")]
+        mend = "run doctor as the hive's user"
+        return [error(name, f"{root} cannot be looked at: {exc.strerror}", mend)], False
     if os.geteuid() not in {0, found.st_uid}:
-        return [error(name, f"{root} belongs to {_user(found.st_uid)}", "run hivectl as that user")]
-    return _check_private(name, root, directory=True, owner=found.st_uid) or [passed(name, str(root))]
+        return [error(name, f"{root} belongs to {_user(found.st_uid)}", "run hivectl as that user")], False
+    checks = _check_private(name, root, directory=True, owner=found.st_uid)
+    return checks or [passed(name, str(root))], stat.S_ISDIR(found.st_mode)
 
 
 def check_hive_files(layout: HiveLayout) -> tuple[list[Check], HiveFile | None]:
@@ -47,7 +48,7 @@ def check_hive_files(layout: HiveLayout) -> tuple[list[Check], HiveFile | None]:
     files = [layout.hive_json, hive.broker.operator_token_file]
     for directory in (layout.nats_dir, layout.database.parent):
         dirs.append(directory)
-        files += [path for path in _list(directory) if path.is_file() or path.is_symlink()]
+        files += [path for path in _list(directory) if not _is_dir(path)]
     if hive.nats and hive.nats.reader_password_file not in files:
         files.append(hive.nats.reader_password_file)
     return _check_all(name, layout, dirs=dirs, files=files), hive
@@ -64,7 +65,7 @@ def check_agent_files(layout: HiveLayout, hive: HiveFile) -> list[Check]:
         files += [path for path in _list(paths.home) if path.name.startswith("token.")]
         checks += [*_check_all(name, layout, dirs=dirs, files=files), *_check_agreement(name, agent, paths)]
     for home in _list(layout.root / "agents"):
-        if home.is_dir() and home.name not in hive.agents:
+        if _is_dir(home) and home.name not in hive.agents:
             checks.append(
                 warning(
                     f"files.agent.{home.name}",
@@ -129,6 +130,13 @@ def _list(directory: Path) -> list[Path]:
         return sorted(directory.iterdir())
     except OSError:
         return []
+
+
+def _is_dir(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _user(uid: int) -> str:

@@ -32,9 +32,8 @@ def _check_python() -> Check:
 def check_disk(root: Path, *, warn_percent: int = WARN_PERCENT, error_percent: int = ERROR_PERCENT) -> Check:
     """How full the file system of the hive is; reckoned as df(1) does, without the blocks kept for root."""
     place = root
-    while not place.exists():
+    while (stats := _find_stats(place)) is None:
         place = place.parent
-    stats = os.statvfs(place)
     used = stats.f_blocks - stats.f_bfree
     usable = used + stats.f_bavail
     percent = 100 * used // usable if usable else 0
@@ -46,6 +45,16 @@ def check_disk(root: Path, *, warn_percent: int = WARN_PERCENT, error_percent: i
     if percent >= warn_percent:
         return warning("disk", detail, mend)
     return passed("disk", detail)
+
+
+def _find_stats(place: Path) -> os.statvfs_result | None:
+    try:
+        return os.statvfs(place)
+    except OSError:
+        # Not made yet, or not ours to look into: its parent lies on the same disk, as far as we can tell.
+        if place == place.parent:
+            raise
+        return None
 
 
 def _check_isolation() -> Check:

@@ -223,3 +223,17 @@ def test_a_bug_is_a_traceback_and_with_json_still_an_object(
     out = capsys.readouterr().out
     assert json.loads(out)["error"]["code"] == "internal"
     assert "planted" not in out
+
+
+def test_file_that_cannot_be_used_is_named_without_a_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    @click.command()
+    def reading() -> None:
+        (tmp_path / "absent").read_bytes()
+
+    monkeypatch.setitem(cli.commands, "reading", reading)
+    assert run(["--json", "reading"]) == ExitCode.FAILED
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["error"]["code"] == "file_failed"
+    assert str(tmp_path / "absent") in captured.err
