@@ -20,8 +20,15 @@ def check_boot(agent: AgentRow, boot: str) -> None:
         )
 
 
-def adopt_boot(tx: Tx, agent: AgentRow, boot: str) -> bool:
+def adopt_boot(tx: Tx, agent: AgentRow, boot: str, *, alone: bool = False) -> bool:
     """Take note of a daemon's start; on a new one all delivered rows return to pending.
+
+    Args:
+        tx: the transaction.
+        agent: whose daemon it is.
+        boot: ULID of the start.
+        alone: no other daemon of the agent is connected. Then also a start that sorts before the last one is
+            taken: the machine's clock was set back, and the daemon must not be locked out until it has caught up.
 
     Returns:
         Whether it was new.
@@ -29,7 +36,8 @@ def adopt_boot(tx: Tx, agent: AgentRow, boot: str) -> bool:
     Raises:
         Conflict: when a later start has taken over.
     """
-    check_boot(agent, boot)
+    if not alone:
+        check_boot(agent, boot)
     if boot == agent.boot:
         return False
     tx.inbox.release(agent.id)

@@ -59,7 +59,7 @@ class ControlService:
         def work(tx: Tx) -> Grants:
             me = get_self(tx, caller, lock=True)
             if hello.unit == "hyperhive":
-                if adopt_boot(tx, me, hello.boot):
+                if adopt_boot(tx, me, hello.boot, alone=open_boot is None):
                     tx.agents.set_turn_state(me.id, state=None, since=None)
                 if me.revision != hello.revision:
                     tx.agents.set_revision(me.id, hello.revision)

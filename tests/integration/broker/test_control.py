@@ -63,6 +63,18 @@ async def test_an_earlier_start_is_refused_once_a_later_one_has_connected(broker
         await iris.refused(409, "POST", "/reports", report)
 
 
+async def test_a_daemon_started_after_the_clock_was_set_back_is_not_locked_out(
+    broker: Broker, ruth: Peer, iris: Peer
+) -> None:
+    row = await ruth.send("iris")
+    async with broker.connect(iris, BOOTS[5]) as stream:
+        await stream.next_grants()
+        assert await iris.recv(1, boot=BOOTS[5]) == [row]
+    async with broker.connect(iris, BOOTS[1]) as stream:
+        await stream.next_grants()
+        assert await iris.recv(1, boot=BOOTS[1]) == [row]
+
+
 async def test_a_new_stream_of_the_same_daemon_ends_the_old_one(broker: Broker, iris: Peer) -> None:
     async with broker.connect(iris, BOOTS[0]) as old:
         await old.next_grants()
