@@ -60,7 +60,7 @@ def _find_stats(place: Path) -> os.statvfs_result | None:
 def _check_isolation() -> Check:
     return warning(
         "isolation",
-        "not isolated: agents run under the hive's own account and can reach whatever it can, "
-        "also each other's files",
+        "not isolated: agents run under the hive's own account and can read whatever it can, "
+        "also every token",
         "run the hive under an account of its own, and give it nothing that its agents may not have",
     )
