@@ -27,8 +27,8 @@ def adopt_boot(tx: Tx, agent: AgentRow, boot: str, *, alone: bool = False) -> bo
         tx: the transaction.
         agent: whose daemon it is.
         boot: ULID of the start.
-        alone: no other daemon of the agent is connected. Then also a start that sorts before the last one is
-            taken: the machine's clock was set back, and the daemon must not be locked out until it has caught up.
+        alone: no other daemon of the agent is connected. Then also a start that sorts before the last one
+            is taken: the clock was set back, and the daemon must not be locked out until it has caught up.
 
     Returns:
         Whether it was new.
