@@ -75,7 +75,8 @@ def run(args: Sequence[str]) -> int:
         # Not cli.main(): that has an exit code of its own for a closed pipe.
         with cli.make_context("hivectl", list(args)) as ctx:
             result = cli.invoke(ctx)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the caller has closed it
+            sys.stdout.flush()
     except click.exceptions.Exit as exc:
         return exc.exit_code
     except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001 (the unexpected is raised again)
