@@ -104,6 +104,8 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "restart.wait-apart": "a call that waits holds up no other call",
     },
     "spec 5, messages": {
+        "delivery.limits": "a full inbox, a long chain and a fast pair are errors to the sender that say why",
+        "delivery.given-back": "rows handed to a caller who went away meanwhile are pending again",
         "delivery.redelivered": (
             "after a crash of the daemon un-acked rows are handed out again, acked ones never"
         ),
@@ -116,6 +118,7 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "claude.mcp-config": "the written mcp.json is taken by claude as it is",
     },
     "spec 5, notices": {
+        "notices.broker-away": "a crash while the broker is away is told once, at its return",
         "notices.live": "a live subscriber sees each transition once, in order",
         "notices.durable": "a durable that was offline gets all of them later, in order",
         "notices.history": "direct get from the start shows all of them",

@@ -16,7 +16,7 @@ from tests.support.claude import ERAS, Claude, Era, Session, Turn
 from tests.support.hive import Hive
 from tests.support.messages_api import ScriptedModel
 from tests.support.prose import ids_of, rows_of, sent_id
-from tests.support.script import ModelRequest, Say, Step, Use
+from tests.support.script import JsonObject, ModelRequest, Say, Step, Use
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -97,6 +97,21 @@ def test_one_claude_writes_and_another_answers(seats: Seats) -> None:
     assert (reply.id, reply.sender, reply.body) == (sent_id(sent.text), "iris", "That way.")
     assert f"in reply to #{question}" in reply.facts
     assert ids_of(read.last_result.text) == []
+
+
+def shown_tools(request: ModelRequest) -> dict[str, tuple[str, JsonObject]]:
+    """Name, description and schema of our tools as the model was shown them."""
+    return {
+        name.removeprefix(HYPERHIVE): (tool["description"], tool["input_schema"])
+        for name, tool in request.tools.items()
+        if name.startswith(HYPERHIVE)
+    }
+
+
+def reviewed_tools() -> dict[str, tuple[str, JsonObject]]:
+    """The same of the reviewed definitions."""
+    tools = json.loads((Path(__file__).parent / "snapshots" / "tools_list.json").read_text())
+    return {tool["name"]: (tool["description"], tool["inputSchema"]) for tool in tools}
 
 
 @pytest.mark.requirement("recv.fence")
@@ -182,3 +197,17 @@ def test_a_revoked_permission_counts_in_the_running_session(hive: Hive, seats: S
             return not session.ask("third").check().tool_results[0].is_error
 
         assert eventually(allowed, within=10)
+
+
+@pytest.mark.requirement("identity.rotation")
+def test_a_rotated_token_ends_with_now_for_a_running_session(hive: Hive, seats: Seats) -> None:
+    steps: list[Step] = []
+    for word in ("one", "two", "three"):
+        steps += [use("recv"), Say(word)]
+    with ScriptedModel(steps) as model, seats.take("iris", model).session() as session:
+        assert not session.ask("first").check().tool_results[0].is_error
+        hive.ctl("token", "rotate", "iris")
+        assert not session.ask("second").check().tool_results[0].is_error
+        hive.ctl("token", "rotate", "iris", "--now")
+        assert session.ask("third").tool_results[0].is_error
+    seats.run("iris", use("recv"), Say("with the new mcp.json"))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import anyio
+import anyio.to_thread
 import pytest
 
-from tests.support.access import AgentAccess
+from tests.support.access import LEGACY, MODERN, AgentAccess
+from tests.support.claude import Era
 from tests.support.prose import ids_of, rows_of, sent_id
 from tests.support.units import Units
+from tests.support.waiting import eventually
 
 
 @pytest.mark.requirement("delivery.redelivered")
@@ -89,6 +94,22 @@ def test_a_call_that_waits_holds_up_no_other_call(units: Units, ruth: AgentAcces
             assert not waiting.done()
         number = sent_id(waiting.result(40).ok())
     assert ids_of(iris.call("recv").ok()) == [number]
+
+
+@pytest.mark.requirement("delivery.given-back")
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_rows_for_a_caller_who_went_away_come_again(units: Units, iris: AgentAccess, era: Era) -> None:
+    number = units.operator.send("iris", "anybody there?")
+    called = units.surfaces["iris"].log_text().count("tool_called")
+    with units.broker.frozen():
+        async with iris.client(era) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "recv", {})
+            await anyio.to_thread.run_sync(
+                eventually, lambda: units.surfaces["iris"].log_text().count("tool_called") > called
+            )
+            tasks.cancel_scope.cancel()
+    answer = partial(eventually, lambda: ids_of(iris.call("recv").ok()), within=10)
+    assert await anyio.to_thread.run_sync(answer) == [number]
 
 
 @pytest.mark.requirement("delivery.redelivered")

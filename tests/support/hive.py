@@ -108,10 +108,13 @@ class Hive:
         return eventually(lambda: self.pids().get(name), within=20, what=f"{name} runs; {self.layout.root}")
 
     def kill(self, name: str) -> int:
-        """`kill -9` one unit; answers the number it had."""
+        """`kill -9` one unit; answers the number it had.
+
+        Returns when the supervisor has reaped it: as long as one thread still ends, its sockets are open.
+        """
         pid = self.pid_of(name)
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: self.pids().get(name) != pid, within=10, what=f"{name} is gone")
+        eventually(lambda: not Path(f"/proc/{pid}").exists(), within=10, what=f"{name} is gone")
         return pid
 
     @contextmanager

@@ -98,12 +98,15 @@ class Unit:
         finally:
             os.kill(self.pid, signal.SIGCONT)
 
+    def log_text(self) -> str:
+        """What it has logged, in all its lives."""
+        return self.log.read_text(errors="replace")
+
     def _answers(self) -> bool:
         assert self.process is not None
         code = self.process.poll()
         if code is not None:
-            tail = self.log.read_text(errors="replace")[-3000:]
-            raise RuntimeError(f"{self.script} ended with {code}: {tail}")
+            raise RuntimeError(f"{self.script} ended with {code}: {self.log_text()[-3000:]}")
         return request("GET", f"{self.url}/readyz", timeout=1).status_code == 200
 
 
@@ -120,38 +123,38 @@ class Units:
         self.broker = self._unit("hive-broker", "broker", env, "HIVE_BROKER_PORT")
         self.operator = OperatorAccess(self.broker.url, self.layout.operator_token_file)
 
-    def add(self, name: str, *, parent: str | None = None, **env: str) -> AgentAccess:
-        """Create an agent at the broker and start its surface; `env` adds to the surface's."""
+    def enlist(self, name: str, *, parent: str | None = None) -> AgentAccess:
+        """Create an agent at the broker, with its token and directories but no process."""
         files = self.layout.agent(name)
         token = secrets.token_urlsafe(32)
         _write(files.token_file, token)
         files.state_dir.mkdir(mode=0o700, exist_ok=True)
         body = {"name": name, "token_sha256": hashlib.sha256(token.encode()).hexdigest(), "parent": parent}
         self.operator.json("POST", "/agents", body)
-        surface = self._unit(
-            "hive-mcp-http",
-            name,
-            {
-                "HIVE_URL": self.broker.url,
-                "HIVE_LABEL": name,
-                "HIVE_TOKEN_FILE": str(files.token_file),
-                "HIVE_STATE_DIR": str(files.state_dir),
-                **env,
-            },
-            "HIVE_MCP_PORT",
-        )
+        agent = AgentAccess(name, self.broker.url, files.token_file, files.mcp_config, files.state_dir)
+        self.agents[name] = agent
+        return agent
+
+    def add(self, name: str, *, parent: str | None = None, **env: str) -> AgentAccess:
+        """Create an agent and start its surface; `env` adds to the surface's."""
+        agent = self.enlist(name, parent=parent)
+        settings = {
+            "HIVE_URL": self.broker.url,
+            "HIVE_LABEL": name,
+            "HIVE_TOKEN_FILE": str(agent.token_file),
+            "HIVE_STATE_DIR": str(agent.state_dir),
+        }
+        surface = self._unit("hive-mcp-http", name, settings | env, "HIVE_MCP_PORT")
         entry = {
             "type": "http",
             "url": f"{surface.url}/mcp",
-            "headers": {"Authorization": f"Bearer {token}"},
+            "headers": {"Authorization": f"Bearer {agent.token}"},
             "alwaysLoad": True,
             "timeout": 45_000,
         }
-        _write(files.mcp_config, json.dumps({"mcpServers": {"hyperhive": entry}}))
+        _write(agent.mcp_config, json.dumps({"mcpServers": {"hyperhive": entry}}))
         surface.start()
         self.surfaces[name] = surface
-        agent = AgentAccess(name, self.broker.url, files.token_file, files.mcp_config, files.state_dir)
-        self.agents[name] = agent
         return agent
 
     def permit(self, name: str, /, **change: object) -> None:
