@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from shared.wire.names import check_agent_name
+from shared.wire.names import OPERATOR, check_agent_name
 
 
 class AgentNameType(click.ParamType[str]):
@@ -20,4 +20,13 @@ class AgentNameType(click.ParamType[str]):
             self.fail(f"an agent's name {exc}", param, ctx)
 
 
+class RecipientType(AgentNameType):
+    """Whom an agent may be allowed to write to: an agent, or the operator, who is reachable in any case."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As for an agent's name; `operator` alone in a list of recipients means nobody else."""
+        return OPERATOR if value == OPERATOR else super().convert(value, param, ctx)
+
+
 AGENT_NAME = AgentNameType()
+RECIPIENT = RecipientType()

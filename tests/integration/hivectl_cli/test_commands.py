@@ -175,6 +175,10 @@ def test_permissions_are_shown_and_changed(hive: Hive, milo: str) -> None:
     assert changed["capabilities"] == ["urgent"]
     assert changed["allowed_recipients"] == ["ruth"]
     assert "send" not in {tool["name"] for tool in hive.agent(milo).list_tools()}
+    alone = hive.ctl(
+        *("agent", "permissions", milo, "--allow-recipient", "operator", "--disallow-recipient", "ruth")
+    )
+    assert alone["allowed_recipients"] == ["operator"]
     assert hive.ctl("agent", "permissions", milo, "--any-recipient")["allowed_recipients"] == []
     shown = hive.run("agent", "permissions", milo).stdout
     assert "everybody" in shown

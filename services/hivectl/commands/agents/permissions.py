@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from services.hivectl.command import HiveCommand, pass_session
-from services.hivectl.names import AGENT_NAME
+from services.hivectl.names import AGENT_NAME, RECIPIENT
 from services.hivectl.render import print_fields
 from services.hivectl.session import Session
 from shared.permissions import CAPABILITIES, GROUPS, Capability, ToolGroup
@@ -51,10 +51,10 @@ _CAPABILITY = click.Choice(_CAPABILITIES)
     "--remove-capability", multiple=True, type=_CAPABILITY, metavar="CAPABILITY", help="Take a capability."
 )
 @click.option(
-    "--allow-recipient", multiple=True, type=AGENT_NAME, metavar="NAME", help="Limit `send` to these."
+    "--allow-recipient", multiple=True, type=RECIPIENT, metavar="NAME", help="Limit `send` to these."
 )
 @click.option(
-    "--disallow-recipient", multiple=True, type=AGENT_NAME, metavar="NAME", help="Strike from the limit."
+    "--disallow-recipient", multiple=True, type=RECIPIENT, metavar="NAME", help="Strike from the limit."
 )
 @click.option("--any-recipient", is_flag=True, help="Drop the limit: it may write to everybody.")
 @pass_session
