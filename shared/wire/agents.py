@@ -31,6 +31,7 @@ class CreateAgent(WireRequest):
     name: AgentName
     token_sha256: Sha256Hex
     parent: AgentName | None = None
+    wanted: bool = Field(default=True, description="whether `up` starts it")
 
 
 class PermissionsChange(WireRequest):

@@ -82,6 +82,7 @@ class AgentService:
                     groups=sorted(AGENT_DEFAULT), capabilities=sorted(CAPABILITY_DEFAULT), version=1
                 ),
                 created_at=now,
+                wanted=request.wanted,
             )
             tx.tokens.insert(request.token_sha256, agent_id=agent_id, created_at=now)
             return _count(tx, [get_agent(tx, request.name)])[0]

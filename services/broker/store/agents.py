@@ -66,16 +66,23 @@ class AgentRows:
         self._connection = connection
 
     def insert(
-        self, *, name: str, parent_id: int | None, port_block: int, grants: Grants, created_at: int
+        self,
+        *,
+        name: str,
+        parent_id: int | None,
+        port_block: int,
+        grants: Grants,
+        created_at: int,
+        wanted: bool = True,
     ) -> int:
-        """Add an agent that is neither running nor stopped by anyone; returns its id."""
+        """Add an agent that is not running; returns its id."""
         values = {
             "name": name,
             "parent_id": parent_id,
             "port_block": port_block,
             "created_at": created_at,
             "running": False,
-            "wanted": True,
+            "wanted": wanted,
             "status_text": "",
             "urgent_handed_id": 0,
             "limits_lifted_until": 0,

@@ -40,9 +40,17 @@ class AgentRegistry(Protocol):
 
 
 def add_agent(
-    layout: HiveLayout, registry: AgentRegistry, ports: PortPlan, name: str, *, parent: str | None = None
+    layout: HiveLayout,
+    registry: AgentRegistry,
+    ports: PortPlan,
+    name: str,
+    *,
+    parent: str | None = None,
+    wanted: bool = True,
 ) -> Agent:
     """Create an agent and its files. Without `parent` it stands below the root agent, if there is one.
+
+    `wanted` says whether the next `up` is to start it.
 
     Raises:
         Conflict: when there is one of that name; nothing was changed.
@@ -64,7 +72,7 @@ def add_agent(
         try:
             above = parent or _find_root(registry)
             agent = registry.create_agent(
-                CreateAgent(name=name, token_sha256=hash_token(token), parent=above)
+                CreateAgent(name=name, token_sha256=hash_token(token), parent=above, wanted=wanted)
             )
         except Conflict:
             if not unfinished:

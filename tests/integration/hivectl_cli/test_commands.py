@@ -94,10 +94,12 @@ def test_new_agent_runs_below_root_and_its_surface_serves(hive: Hive, milo: str)
 
 def test_agent_added_without_start_is_stopped_until_started(hive: Hive) -> None:
     try:
-        assert hive.ctl("agent", "add", "nora", "--no-start", "--parent", "iris")["state"] == "stopped"
+        added = hive.ctl("agent", "add", "nora", "--no-start", "--parent", "iris")
+        assert (added["state"], added["wanted"]) == ("stopped", False)
         assert hive.ctl("agent", "show", "nora")["parent"] == "iris"
         assert hive.ctl("agent", "start", "nora")["state"] == "done"
-        assert hive.ctl("agent", "show", "nora")["state"] == "running"
+        shown = hive.ctl("agent", "show", "nora")
+        assert (shown["state"], shown["wanted"]) == ("running", True)
     finally:
         hive.ctl("agent", "destroy", "nora", "--yes")
 

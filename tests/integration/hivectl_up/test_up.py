@@ -157,8 +157,9 @@ def test_a_call_made_while_its_surface_restarts_waits_for_the_next_one(hive: Hiv
     assert hive.pid_of("hyperhive-iris") != old
 
 
-def test_a_stopped_agent_stays_stopped_over_down_and_up_and_its_port_is_refused(hive: Hive) -> None:
+def test_one_stopped_or_never_started_stays_down_over_down_and_up_and_its_port_is_refused(hive: Hive) -> None:
     hive.ctl("agent", "stop", "iris")
+    hive.ctl("agent", "add", "nora", "--no-start")
     assert not is_open(hive.ports.surface(1, "hyperhive"))
     hive.down()
     assert hive.pids() == {}
@@ -168,6 +169,7 @@ def test_a_stopped_agent_stays_stopped_over_down_and_up_and_its_port_is_refused(
     assert not is_open(hive.ports.surface(1, "hyperhive"))
     hive.up("--agent", "iris")
     assert "hyperhive-iris" in hive.pids()
+    hive.ctl("agent", "destroy", "nora", "--yes")
 
 
 def test_an_up_while_the_hive_goes_down_waits_and_starts_it_again(hive: Hive) -> None:

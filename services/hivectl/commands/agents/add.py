@@ -25,13 +25,15 @@ from shared.wire.lifecycle import JobKind
 @click.option(
     "--parent", type=AGENT_NAME, metavar="NAME", help="The agent above it; by default the root agent."
 )
-@click.option("--no-start", is_flag=True, help="Only create it; `agent start` starts it later.")
+@click.option(
+    "--no-start", is_flag=True, help="Only create it; it stays down, also over `up`, until `agent start`."
+)
 @pass_session
 def add(session: Session, name: str, parent: str | None, no_start: bool) -> None:
     """Create an agent with its credential, state directory and MCP configuration, and start it."""
     layout = session.layout
     with session.open_client() as client:
-        created = add_agent(layout, client, session.read_ports(), name, parent=parent)
+        created = add_agent(layout, client, session.read_ports(), name, parent=parent, wanted=not no_start)
         if not no_start:
             wait_for_job(session, client, client.create_job(name, JobKind.START))
         view = view_agent(client.get_agent(created.name), session.read_hive(), layout)

@@ -36,7 +36,7 @@ class Registry:
             parent=request.parent,
             port_block=len(self.agents),
             running=False,
-            wanted=True,
+            wanted=request.wanted,
             created_at=1,
             grants=Grants(groups=sorted(AGENT_DEFAULT), capabilities=[]),
         )

@@ -76,6 +76,12 @@ def test_without_a_parent_an_agent_stands_below_the_root(layout: HiveLayout) -> 
     assert add_agent(layout, registry, PORTS, "gina").parent == "ruth"
 
 
+def test_up_starts_an_agent_unless_it_was_made_to_stay_down(layout: HiveLayout) -> None:
+    registry = Registry()
+    assert add_agent(layout, registry, PORTS, "iris").wanted
+    assert not add_agent(layout, registry, PORTS, "fred", wanted=False).wanted
+
+
 def test_a_name_that_is_taken_changes_nothing(layout: HiveLayout) -> None:
     registry = Registry()
     add_agent(layout, registry, PORTS, "iris")
