@@ -9,6 +9,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,11 +56,15 @@ class EventSpool:
         self.on_append: Callable[[], None] = lambda: None
         try:
             path.touch(mode=0o600)
-            self._db = sqlite3.connect(path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            # FULL: in WAL mode anything less may lose the last commits with the machine (sqlite.org/pragma).
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute(_SCHEMA)
+            with ExitStack() as on_failure:
+                self._db = sqlite3.connect(path, isolation_level=None)
+                on_failure.callback(self._db.close)
+                self._db.execute("PRAGMA journal_mode = WAL")
+                # FULL: in WAL mode anything less may lose the last commits with the machine
+                # (sqlite.org/pragma).
+                self._db.execute("PRAGMA synchronous = FULL")
+                self._db.execute(_SCHEMA)
+                on_failure.pop_all()
         except (sqlite3.Error, OSError) as exc:
             raise Misconfigured(
                 f"{path} cannot be used ({exc}); if it is damaged, move it away: it holds only what the "

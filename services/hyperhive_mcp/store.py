@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 from shared.errors import Unavailable
@@ -24,10 +25,13 @@ class StateStore:
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         try:
-            self._db = sqlite3.connect(path, check_same_thread=False, timeout=5, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute(_SCHEMA)
+            with ExitStack() as on_failure:
+                self._db = sqlite3.connect(path, check_same_thread=False, timeout=5, isolation_level=None)
+                on_failure.callback(self._db.close)
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.execute(_SCHEMA)
+                on_failure.pop_all()
         except sqlite3.Error as exc:
             raise Unavailable(f"cannot open {path}: {exc}; check the directory and its free space") from exc
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -22,42 +24,56 @@ class Rig:
 
     def __init__(self, path: Path, requested: frozenset[ToolGroup] | None = None) -> None:
         self.told = 0
-        self.keeper = GrantsKeeper(
-            StateStore(path / "s.sqlite"), tools=TOOLS, requested=requested, on_change=self._tell
-        )
+        self.store = StateStore(path / "s.sqlite")
+        self.keeper = GrantsKeeper(self.store, tools=TOOLS, requested=requested, on_change=self._tell)
 
     async def _tell(self) -> None:
         self.told += 1
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Rig]]:
+    """Starts keepers on one and the same store, as one daemon after the other would."""
+    with ExitStack() as opened:
+
+        def start(requested: frozenset[ToolGroup] | None = None) -> Rig:
+            rig = Rig(tmp_path, requested)
+            opened.callback(rig.store.close)
+            return rig
+
+        yield start
 
 
 def grants(*groups: ToolGroup, version: int = 1) -> Grants:
     return Grants(groups=list(groups), capabilities=[], version=version)
 
 
-async def test_a_push_takes_effect_at_once_and_tells_clients_only_of_a_change(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+async def test_a_push_takes_effect_at_once_and_tells_clients_only_of_a_change(
+    start: Callable[..., Rig],
+) -> None:
+    rig = start()
     await rig.keeper.apply(grants(ToolGroup.META))
     assert await rig.keeper.visible_tools() == {"get_agent_meta", "set_status"}
     await rig.keeper.apply(grants(ToolGroup.META, ToolGroup.FORGE, version=2))
     assert (rig.told, rig.keeper.version) == (1, 2)
 
 
-async def test_grants_hold_after_a_restart_without_a_broker(tmp_path: Path) -> None:
-    await Rig(tmp_path).keeper.apply(grants(ToolGroup.META))
-    assert await Rig(tmp_path).keeper.visible_tools() == {"get_agent_meta", "set_status"}
+async def test_grants_hold_after_a_restart_without_a_broker(start: Callable[..., Rig]) -> None:
+    await start().keeper.apply(grants(ToolGroup.META))
+    assert await start().keeper.visible_tools() == {"get_agent_meta", "set_status"}
 
 
-async def test_the_daemons_own_groups_narrow_and_never_widen(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, requested=frozenset({ToolGroup.META, ToolGroup.MESSAGING}))
+async def test_the_daemons_own_groups_narrow_and_never_widen(start: Callable[..., Rig]) -> None:
+    rig = start(requested=frozenset({ToolGroup.META, ToolGroup.MESSAGING}))
     await rig.keeper.apply(grants(ToolGroup.META, ToolGroup.INBOX))
     assert await rig.keeper.visible_tools() == {"get_agent_meta", "set_status"}
 
 
 async def test_without_any_push_the_default_preset_is_offered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PUSH_WAIT_SECONDS", 0)
-    rig = Rig(tmp_path)
+    rig = start()
     assert rig.keeper.version is None
     assert await rig.keeper.visible_tools() == set(TOOLS)
     assert ToolGroup.MESSAGING in AGENT_DEFAULT

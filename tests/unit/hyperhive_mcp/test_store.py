@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,16 +17,21 @@ from shared.wire.messages import StatusText
 GRANTS = Grants(groups=[ToolGroup.MESSAGING], capabilities=[], allowed_recipients=["operator"], version=7)
 
 
-def test_grants_survive_a_restart(tmp_path: Path) -> None:
-    first = StateStore(tmp_path / "s.sqlite")
-    assert first.find_grants() is None
-    first.save_grants(GRANTS)
-    first.close()
-    assert StateStore(tmp_path / "s.sqlite").find_grants() == GRANTS
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StateStore]:
+    with closing(StateStore(tmp_path / "s.sqlite")) as opened:
+        yield opened
 
 
-def test_a_status_set_while_an_older_one_is_pushed_stays_unpushed(tmp_path: Path) -> None:
-    store = StateStore(tmp_path / "s.sqlite")
+def test_grants_survive_a_restart(store: StateStore, tmp_path: Path) -> None:
+    assert store.find_grants() is None
+    store.save_grants(GRANTS)
+    store.close()
+    with closing(StateStore(tmp_path / "s.sqlite")) as second:
+        assert second.find_grants() == GRANTS
+
+
+def test_a_status_set_while_an_older_one_is_pushed_stays_unpushed(store: StateStore) -> None:
     older, newer = StatusText(text="a", set_at=1), StatusText(text="b", set_at=2)
     store.save_unpushed_status(older)
     store.save_unpushed_status(newer)
