@@ -1,7 +1,7 @@
 """Files that are made from code: `python -m tools.generated` writes them, a test fails when one is stale.
 
-The permissions page comes from `shared.permissions`, env examples and tables from each unit's
-`Settings`, the page of commands from the commands.
+The permissions page comes from `shared.permissions`, env examples and tables from each unit's `Settings`,
+the page of commands from the commands, the broker's document from its routes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tools.broker_document import render_broker_document
 from tools.env_examples import render_env_example
 from tools.hivectl_page import render_hivectl_page
 from tools.operating_tables import render_tables
@@ -21,6 +22,7 @@ GENERATED: dict[str, Callable[[str], str]] = {
     "docs/permissions.md": lambda _: render_permissions_page(),
     "docs/operating.md": render_tables,
     "docs/hivectl.md": lambda _: render_hivectl_page(),
+    "docs/openapi.json": lambda _: render_broker_document(),
     "deploy/env/hive-broker.env.example": lambda _: render_env_example(
         "hive-broker", "services.broker.config"
     ),

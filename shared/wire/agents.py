@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from shared.permissions import Capability, ToolGroup
 from shared.wire.model import Sha256Hex, WireRequest, WireResult
@@ -13,7 +13,13 @@ from shared.wire.names import AgentName
 # FastAPI validates parsed JSON, where strict mode would refuse a string for an enum.
 GroupName = Annotated[ToolGroup, Field(strict=False)]
 CapabilityName = Annotated[Capability, Field(strict=False)]
-Recipients = Annotated[list[str], Field(max_length=200)]
+# Far more than there are, so that naming one twice is no error.
+MAX_NAMED = 100
+Groups = Annotated[list[GroupName], Field(max_length=MAX_NAMED)]
+Capabilities = Annotated[list[CapabilityName], Field(max_length=MAX_NAMED)]
+Recipients = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=200)]], Field(max_length=200)
+]
 
 
 class Grants(WireResult):
@@ -37,10 +43,10 @@ class CreateAgent(WireRequest):
 class PermissionsChange(WireRequest):
     """`PATCH agents/{name}/permissions`: sets are added and removed, recipients replaced when given."""
 
-    add_groups: list[GroupName] = []
-    remove_groups: list[GroupName] = []
-    add_capabilities: list[CapabilityName] = []
-    remove_capabilities: list[CapabilityName] = []
+    add_groups: Groups = []
+    remove_groups: Groups = []
+    add_capabilities: Capabilities = []
+    remove_capabilities: Capabilities = []
     add_recipients: Recipients = []
     remove_recipients: Recipients = []
     clear_recipients: bool = False

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from shared.wire.agents import Grants, GroupName
+from shared.wire.agents import Grants, Groups
 from shared.wire.messages import BootId
-from shared.wire.model import OneLine, UnixSeconds, WireRequest, WireResult
+from shared.wire.model import MAX_ID, OneLine, Text, UnixSeconds, WireRequest, WireResult
 
 Unit = Literal["hyperhive", "bash", "matrix", "subagent"]
 TurnState = Literal["Idle", "Thinking", "Compacting"]
@@ -22,8 +22,8 @@ class Hello(WireRequest):
 
     unit: Unit
     boot: BootId
-    revision: Annotated[str, StringConstraints(min_length=1, max_length=80)]
-    tool_groups: list[GroupName] | None = None
+    revision: Annotated[Text, StringConstraints(min_length=1, max_length=80)]
+    tool_groups: Groups | None = None
 
 
 class GrantsPush(WireResult):
@@ -47,7 +47,7 @@ class Report(WireRequest):
 
     unit: Unit
     boot: BootId
-    grants_version: Annotated[int, Field(ge=0)] | None = None
+    grants_version: Annotated[int, Field(ge=0, le=MAX_ID)] | None = None
     status_text: OneLine | None = None
     status_set_at: UnixSeconds | None = None
     turn_state: TurnState | None = None

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from shared.wire.model import OpaqueId, RowId, UnixSeconds, WireRequest, WireResult
+from shared.wire.model import CleanText, OpaqueId, RowId, UnixSeconds, WireRequest, WireResult
 
 
 class JobKind(StrEnum):
@@ -79,9 +79,9 @@ class DriverEvent(WireRequest):
     at: UnixSeconds
     agent_id: RowId
     job_id: RowId | None = None
-    exit_code: int | None = None
-    exit_signal: int | None = None
-    error: Annotated[str, StringConstraints(max_length=2000)] | None = None
+    exit_code: Annotated[int, Field(ge=0, le=255)] | None = None
+    exit_signal: Annotated[int, Field(ge=1, le=64)] | None = None
+    error: Annotated[CleanText, StringConstraints(max_length=2000)] | None = None
 
 
 class DriverEvents(WireRequest):

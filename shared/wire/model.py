@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 MAX_BODY_BYTES = 64 * 1024
 MAX_ID = 2**63 - 1
+# The last second of the year 9999: what RFC 3339 can write.
+MAX_UNIX_SECONDS = 253_402_300_799
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -43,6 +45,11 @@ def check_text(value: str) -> str:
     return value
 
 
+def clean_text(value: str) -> str:
+    """Replace what no store can hold, in texts that nobody could write anew: a program's last words."""
+    return _UNSTORABLE.sub("\ufffd", value)
+
+
 def check_body(value: str) -> str:
     """A message body: storable text of 1 byte to 64 KiB in UTF-8.
 
@@ -61,9 +68,22 @@ def check_body(value: str) -> str:
 
 
 RowId = Annotated[int, Field(ge=1, le=MAX_ID)]
-UnixSeconds = Annotated[int, Field(ge=0, le=MAX_ID)]
+UnixSeconds = Annotated[int, Field(ge=0, le=MAX_UNIX_SECONDS)]
 Text = Annotated[str, AfterValidator(check_text)]
-Body = Annotated[str, AfterValidator(check_body)]
+CleanText = Annotated[str, AfterValidator(clean_text)]
+Body = Annotated[
+    str,
+    AfterValidator(check_body),
+    # The limit is one of bytes, which a schema cannot say.
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_BODY_BYTES,
+            "description": "at most 64 KiB in UTF-8, not blank, without U+0000",
+        }
+    ),
+]
 OneLine = Annotated[str, StringConstraints(max_length=200), AfterValidator(check_text)]
 Sha256Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 OpaqueId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

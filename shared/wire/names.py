@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, WithJsonSchema
 
 OPERATOR = "operator"
 SYSTEM = "system"
@@ -71,6 +71,11 @@ def find_near_names(wanted: str, known: Iterable[str], *, limit: int = 3) -> lis
     return difflib.get_close_matches(wanted[:64].lower(), sorted(known), n=limit, cutoff=0.6)
 
 
-AgentName = Annotated[str, AfterValidator(check_agent_name)]
-HiveName = Annotated[str, AfterValidator(check_hive_name)]
+def _describe(pattern: re.Pattern[str], limit: int) -> WithJsonSchema:
+    # For documents alone: the checks above refuse with a text of their own.
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern.pattern}$", "maxLength": limit})
+
+
+AgentName = Annotated[str, AfterValidator(check_agent_name), _describe(_AGENT, 32)]
+HiveName = Annotated[str, AfterValidator(check_hive_name), _describe(_HIVE, 32)]
 Label = Annotated[str, AfterValidator(check_label)]

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, status
 
 from services.broker.routes.callers import AsAgent, IdempotencyKey, IdInPath
 from services.broker.routes.failures import declare
+from services.broker.routes.trees import agent_router
 from services.broker.service.agents import AgentService
 from services.broker.service.inbox import InboxService
 from services.broker.service.messages import MessageService
@@ -38,7 +39,7 @@ class AgentRoutes:
     status: StatusService
 
     def build(self) -> APIRouter:
-        router = APIRouter(prefix="/v1/agent", tags=["agent"])
+        router = agent_router("agent")
         self._add_messages(router)
         self._add_inbox(router)
         self._add_self(router)
@@ -48,7 +49,7 @@ class AgentRoutes:
         @router.post(
             "/messages",
             status_code=status.HTTP_201_CREATED,
-            responses=declare(404, 409, 429, 504, body=True),
+            responses=declare(404, 409, 429, body=True),
         )
         async def send(me: AsAgent, request: SendRequest, key: IdempotencyKey = None) -> SendResult:
             """Store a message; durable once this answers."""
@@ -60,17 +61,17 @@ class AgentRoutes:
             return await self.messages.get_sent(me, message_id)
 
     def _add_inbox(self, router: APIRouter) -> None:
-        @router.post("/inbox/recv", responses=declare(409, 504, body=True))
+        @router.post("/inbox/recv", responses=declare(409, body=True))
         async def recv(me: AsAgent, request: RecvRequest, key: IdempotencyKey = None) -> RecvResult:
             """Hand out the next rows; never waits."""
             return await self.inbox.recv(me, request, key=key)
 
-        @router.post("/inbox/ack", responses=declare(504, body=True))
+        @router.post("/inbox/ack", responses=declare(body=True))
         async def ack(me: AsAgent, request: AckRequest) -> AckResult:
             """Ack own rows up to an id."""
             return await self.inbox.ack(me, request)
 
-        @router.post("/inbox/release", responses=declare(504, body=True))
+        @router.post("/inbox/release", responses=declare(body=True))
         async def release(me: AsAgent, request: ReleaseRequest) -> ReleaseResult:
             """Return own delivered rows to pending."""
             return await self.inbox.release(me, request)

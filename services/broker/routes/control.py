@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from services.broker.routes.callers import AsAgent
 from services.broker.routes.failures import Responses, declare
+from services.broker.routes.trees import agent_router
 from services.broker.service.callers import AgentCaller
 from services.broker.service.control import ControlService
 from services.broker.service.hub import ControlStream
@@ -47,9 +48,12 @@ class ControlRoutes:
     control: ControlService
 
     def build(self) -> APIRouter:
-        router = APIRouter(prefix="/v1/agent", tags=["control"])
+        router = agent_router("control")
         stream_answer: Responses = {
-            200: {"description": "one ControlEvent a line", "content": {MEDIA_TYPE: {}}}
+            200: {
+                "description": "one ControlEvent a line, for as long as both sides like",
+                "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ControlEvent"}}},
+            }
         }
 
         @router.post(

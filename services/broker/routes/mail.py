@@ -7,8 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, status
 
-from services.broker.routes.callers import AsOperator, IdempotencyKey, NameInPath, operator_only
+from services.broker.routes.callers import AsOperator, IdempotencyKey, NameInPath
 from services.broker.routes.failures import declare
+from services.broker.routes.trees import operator_router
 from services.broker.service.inbox import InboxService
 from services.broker.service.messages import MessageService
 from shared.wire.messages import AckResult, InboxQuery, MarkReadRequest, MessagePage, SendRequest, SendResult
@@ -36,12 +37,12 @@ class MailRoutes:
     inbox: InboxService
 
     def build(self) -> APIRouter:
-        router = APIRouter(prefix="/v1/operator", tags=["mail"], dependencies=[operator_only])
+        router = operator_router("mail")
 
         @router.post(
             "/messages",
             status_code=status.HTTP_201_CREATED,
-            responses=declare(404, 409, 429, 504, body=True),
+            responses=declare(404, 409, 429, body=True),
         )
         async def send(me: AsOperator, request: SendRequest, key: IdempotencyKey = None) -> SendResult:
             """Send as the operator; this lifts the recipient's limits for a while."""
@@ -52,7 +53,7 @@ class MailRoutes:
             """The operator's own inbox."""
             return await self.inbox.get_page(query)
 
-        @router.post("/inbox/ack", responses=declare(504, body=True))
+        @router.post("/inbox/ack", responses=declare(body=True))
         async def mark_read(request: MarkReadRequest) -> AckResult:
             """Ack the operator's own rows."""
             return await self.inbox.mark_read(request)

@@ -7,8 +7,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request, status
 
-from services.broker.routes.callers import NameInPath, operator_only
+from services.broker.routes.callers import NameInPath
+from services.broker.routes.document import get_document
 from services.broker.routes.failures import declare
+from services.broker.routes.trees import operator_router
 from services.broker.service.access import AccessService
 from services.broker.service.agents import AgentService
 from services.broker.service.hive import HiveService
@@ -31,7 +33,7 @@ class OperatorRoutes:
     access: AccessService
 
     def build(self) -> APIRouter:
-        router = APIRouter(prefix="/v1/operator", tags=["operator"], dependencies=[operator_only])
+        router = operator_router("operator")
         self._add_hive(router)
         self._add_agents(router)
         self._add_access(router)
@@ -46,8 +48,7 @@ class OperatorRoutes:
         @router.get("/openapi.json", responses=declare())
         async def get_openapi(request: Request) -> dict[str, Any]:
             """This document."""
-            document: dict[str, Any] = request.app.openapi()
-            return document
+            return get_document(request.app)
 
     def _add_agents(self, router: APIRouter) -> None:
         @router.get("/agents", responses=declare())
@@ -58,7 +59,7 @@ class OperatorRoutes:
         @router.post(
             "/agents",
             status_code=status.HTTP_201_CREATED,
-            responses=declare(404, 409, 429, 504, body=True),
+            responses=declare(404, 409, 429, body=True),
         )
         async def create_agent(request: CreateAgent) -> Agent:
             """Create an agent; its token was made by the caller and is known here by its hash only."""
@@ -70,7 +71,7 @@ class OperatorRoutes:
             return await self.agents.get(name)
 
     def _add_access(self, router: APIRouter) -> None:
-        @router.patch("/agents/{name}/permissions", responses=declare(404, 504, body=True))
+        @router.patch("/agents/{name}/permissions", responses=declare(404, body=True))
         async def change_permissions(name: NameInPath, change: PermissionsChange) -> PermissionsResult:
             """Change what an agent may do; in force on its next call."""
             return await self.access.change_permissions(name, change)
@@ -78,7 +79,7 @@ class OperatorRoutes:
         @router.post(
             "/agents/{name}/token",
             status_code=status.HTTP_204_NO_CONTENT,
-            responses=declare(404, 409, 504, body=True),
+            responses=declare(404, 409, body=True),
         )
         async def rotate_token(name: NameInPath, request: RotateToken) -> None:
             """Accept a new token; earlier ones end after the grace."""
@@ -87,7 +88,7 @@ class OperatorRoutes:
         @router.delete(
             "/agents/{name}/token/retiring",
             status_code=status.HTTP_204_NO_CONTENT,
-            responses=declare(404, 504),
+            responses=declare(404),
         )
         async def drop_retiring_tokens(name: NameInPath) -> None:
             """End earlier tokens at once."""
