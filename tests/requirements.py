@@ -100,6 +100,7 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "restart.during-call": (
             "a call in flight when its surface is killed ends in an error within the timeout"
         ),
+        "restart.drained": "a surface that is stopped gracefully answers the calls it has, then ends",
         "restart.broker": "a broker killed and restarted loses nothing and needs no restart of a surface",
         "restart.wait-apart": "a call that waits holds up no other call",
     },

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp
 from shared.errors import Forbidden, HiveError, OutcomeUnknown
 from shared.mcp.arguments import compact_schema, parse_arguments
 from shared.mcp.result import failure, prose, shape, size_of
+from shared.mcp.streams import IdleStreams
 from shared.mcp.tool import Call, Tool
 from shared.permissions import find_group_of
 from shared.runtime.ids import new_ulid
@@ -72,7 +73,8 @@ class ToolHost:
             on_subscriptions_listen=self._listen,
             get_tool_input_schema=self._input_schema,
         )
-        self.app: ASGIApp = self._server.streamable_http_app(stateless_http=True)
+        self._idle = IdleStreams(self._server.streamable_http_app(stateless_http=True))
+        self.app: ASGIApp = self._idle
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
@@ -81,8 +83,9 @@ class ToolHost:
             yield
 
     def close_streams(self) -> None:
-        """End every open `subscriptions/listen` stream, so that a shutdown need not wait for clients."""
+        """End the streams that clients hold open to hear of changes: a stop need not wait for them."""
         self._listen.close()
+        self._idle.close()
 
     async def notify_tools_changed(self) -> None:
         """Tell modern clients to list again; those of the handshake era see the change at their next list."""

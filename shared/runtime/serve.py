@@ -27,8 +27,12 @@ from shared.runtime.sockets import bind_listener, is_loopback, take_inherited_li
 EXIT_FAILED = 1
 # Longer than the clients' own keep-alive, so that it is the client that drops an idle connection.
 KEEP_ALIVE_SECONDS = 75
-# Time for requests on connections that the kernel had handed over when the stop began.
-_LAST_CALL_SECONDS = 0.05
+# How long connections are still answered once the stop began, each for the last time. A client in the middle
+# of its work has then left for a new connection, which waits for the next process: had its connection been
+# closed at once, its next request might have been under way already.
+_LAST_CALL_SECONDS = 0.5
+_POLL_SECONDS = 0.05
+_CLOSE = (b"connection", b"close")
 
 log = get_logger()
 
@@ -81,7 +85,7 @@ def serve(
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=grace_seconds,  # type: ignore[arg-type]  # goes to asyncio.wait_for
         )
-        server = _Server(config, on_stop, limit_seconds=grace_seconds + close_seconds)
+        server = _Server(config, on_stop, limit_seconds=_LAST_CALL_SECONDS + grace_seconds + close_seconds)
         watched.on_failure = server.stop
         # A handler and not SIG_IGN, which programs started by this one would inherit.
         signal.signal(signal.SIGHUP, lambda *_: None)
@@ -197,6 +201,9 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     def _begin_stop(self) -> None:
+        # Both: uvicorn builds the second from the first once a second, as long as it serves.
+        self.config.encoded_headers = [*self.config.encoded_headers, _CLOSE]
+        self.server_state.default_headers = [*self.server_state.default_headers, _CLOSE]
         log.info("stop_started", requests=len(self.server_state.tasks))
         asyncio.get_running_loop().call_later(self._limit_seconds, self._give_up)
         # Before the start is over there are no streams to end; `startup` makes up for it.
@@ -217,6 +224,9 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
-        await asyncio.sleep(_LAST_CALL_SECONDS)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _LAST_CALL_SECONDS
+        while self.server_state.connections and loop.time() < end:  # noqa: ASYNC110 - uvicorn tells nobody
+            await asyncio.sleep(_POLL_SECONDS)
         await super().shutdown(sockets)
         log.info("stop_finished")

@@ -145,6 +145,19 @@ def test_a_surface_killed_between_calls_is_not_noticed(hive: Hive, seats: Seats)
     assert not any(result.is_error for result in results), results
 
 
+@pytest.mark.requirement("restart.drained", "restart.between-calls")
+def test_a_restart_by_the_operator_is_not_noticed(hive: Hive, seats: Seats) -> None:
+    def restart_first(_request: ModelRequest) -> dict[str, Any]:
+        hive.ctl("agent", "restart", seats.victim, "--no-wait")
+        return {}
+
+    before = hive.pid_of(f"hyperhive-{seats.victim}")
+    # Enough calls, one right after the other, that some come before the stop, in it, and after it.
+    turn, _ = seats.run(seats.victim, use("recv", restart_first), *[use("recv")] * 15, Say("done"))
+    assert not [result for result in turn.tool_results if result.is_error]
+    assert hive.pid_of(f"hyperhive-{seats.victim}") != before
+
+
 @pytest.mark.requirement("restart.during-call")
 def test_a_call_in_flight_when_its_surface_is_killed_ends_in_an_error(hive: Hive, seats: Seats) -> None:
     config = json.loads(hive.agent(seats.victim).mcp_config.read_text())

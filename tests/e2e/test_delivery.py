@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -9,11 +10,12 @@ from functools import partial
 import anyio
 import anyio.to_thread
 import pytest
+from mcp import Client
 
-from tests.support.access import LEGACY, MODERN, AgentAccess
+from tests.support.access import LEGACY, MODERN, AgentAccess, Answer, answer_of
 from tests.support.claude import Era
 from tests.support.prose import ids_of, rows_of, sent_id
-from tests.support.units import Units
+from tests.support.units import Unit, Units
 from tests.support.waiting import eventually
 
 
@@ -104,12 +106,42 @@ async def test_rows_for_a_caller_who_went_away_come_again(units: Units, iris: Ag
     with units.broker.frozen():
         async with iris.client(era) as client, anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "recv", {})
-            await anyio.to_thread.run_sync(
-                eventually, lambda: units.surfaces["iris"].log_text().count("tool_called") > called
-            )
+            await logged(units.surfaces["iris"], "tool_called", called)
             tasks.cancel_scope.cancel()
     answer = partial(eventually, lambda: ids_of(iris.call("recv").ok()), within=10)
     assert await anyio.to_thread.run_sync(answer) == [number]
+
+
+@pytest.mark.requirement("restart.drained")
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_a_stopping_surface_answers_the_calls_it_has(
+    units: Units, ruth: AgentAccess, iris: AgentAccess, era: Era
+) -> None:
+    surface = units.surfaces["ruth"]
+    answers: list[Answer] = []
+
+    async def call(client: Client) -> None:
+        answers.append(answer_of(await client.call_tool("send", {"to": "iris", "body": "last words"})))
+
+    called, stopped = (surface.log_text().count(event) for event in ("tool_called", "stop_started"))
+    with anyio.fail_after(20):
+        async with ruth.client(era) as client, anyio.create_task_group() as tasks:
+            await client.list_tools()  # else the client asks for it after its first call
+            with units.broker.frozen():
+                tasks.start_soon(call, client)
+                await logged(surface, "tool_called", called)
+                surface.signal(signal.SIGTERM)
+                await logged(surface, "stop_started", stopped)
+                assert await anyio.to_thread.run_sync(surface.runs_for, 1.5), "it did not wait for its call"
+        code = await anyio.to_thread.run_sync(surface.wait)
+    surface.start()
+    assert (code, ids_of((await iris.acall("recv")).ok())) == (0, [sent_id(answers[0].ok())])
+
+
+async def logged(unit: Unit, event: str, before: int) -> None:
+    """Wait until the unit has logged an event more than `before` times."""
+    probe = partial(eventually, lambda: unit.log_text().count(event) > before, what=f"{event} is logged")
+    await anyio.to_thread.run_sync(probe)
 
 
 @pytest.mark.requirement("delivery.redelivered")

@@ -66,23 +66,33 @@ class Unit:
         eventually(self._answers, within=START_SECONDS, what=f"{self.script} answers; {self.log}")
 
     def kill(self) -> None:
-        """`kill -9`."""
-        self.end(signal.SIGKILL)
+        """`kill -9`, and wait for the end."""
+        self.signal(signal.SIGKILL)
+        self.wait()
 
-    def stop(self) -> int:
-        """SIGTERM; answers the exit code."""
-        return self.end(signal.SIGTERM)
-
-    def end(self, number: signal.Signals) -> int:
-        """Send a signal and wait for the process's end."""
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
         assert self.process is not None
         self.process.send_signal(number)
+
+    def wait(self) -> int:
+        """Wait for the process's end; answers the exit code. One that does not end is killed."""
+        assert self.process is not None
         try:
             return self.process.wait(STOP_SECONDS)
         finally:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
+
+    def runs_for(self, seconds: float) -> bool:
+        """Whether it does not end within that time."""
+        assert self.process is not None
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
 
     def restart(self) -> None:
         """Kill and start again."""

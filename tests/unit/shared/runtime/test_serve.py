@@ -191,6 +191,20 @@ def test_a_signal_ends_streams_lets_requests_finish_and_exits_0(
         assert demo.heard("main_returned")
 
 
+def test_a_kept_connection_is_answered_once_more_and_then_closed(tmp_path: Path) -> None:
+    with (
+        running(tmp_path) as demo,
+        httpx2.Client(base_url=demo.url, headers=HEADERS, trust_env=False) as client,
+    ):
+        assert "connection" not in client.get("/environment").headers
+        demo.signal()
+        demo.wait_for("stop_started")
+        last = client.get("/environment")
+
+        assert (last.status_code, last.headers["connection"]) == (200, "close")
+        assert demo.end() == 0
+
+
 def test_what_does_not_end_in_time_is_cut_and_named(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
         answers: list[httpx2.Response] = []
