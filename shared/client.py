@@ -29,6 +29,8 @@ from shared.wire.messages import (
     ReleaseResult,
     SendRequest,
     SendResult,
+    StatesRequest,
+    StatesResult,
     StatusText,
 )
 
@@ -114,11 +116,15 @@ class BrokerClient:
         return await self._link.ask(Call("POST", "/v1/agent/inbox/ack", request, unsure=unsure), AckResult)
 
     async def release(self, request: ReleaseRequest) -> ReleaseResult:
-        """Return delivered rows to pending."""
+        """Return delivered rows to pending; a failed turn counts once on each of its rows."""
         unsure = "the messages may or may not have been returned; returning them again is safe"
         return await self._link.ask(
             Call("POST", "/v1/agent/inbox/release", request, unsure=unsure), ReleaseResult
         )
+
+    async def get_states(self, request: StatesRequest) -> StatesResult:
+        """How own rows stand; what is not this agent's is left out."""
+        return await self._link.ask(Call("POST", "/v1/agent/inbox/states", request), StatesResult)
 
     async def get_meta(self, name: str | None = None) -> AgentMeta:
         """What any agent may know of an agent; of this one when `name` is None.

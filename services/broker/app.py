@@ -16,6 +16,7 @@ from services.broker.routes.control import ControlRoutes
 from services.broker.routes.driver import DriverRoutes
 from services.broker.routes.mail import MailRoutes
 from services.broker.routes.operator import OperatorRoutes
+from services.broker.routes.review import ReviewRoutes
 from services.broker.service.access import AccessService
 from services.broker.service.agents import AgentService
 from services.broker.service.callers import Authenticator
@@ -30,7 +31,9 @@ from services.broker.service.lifecycle import LifecycleService
 from services.broker.service.limits import Limits
 from services.broker.service.messages import MessageService
 from services.broker.service.notices import NoticeWriter, Relay
+from services.broker.service.parking import ParkingService
 from services.broker.service.readers import ReaderService
+from services.broker.service.refusals import RefusalLog
 from services.broker.service.status import StatusService
 from services.broker.service.transitions import Transitions
 from services.broker.store import Store, hold_database
@@ -56,7 +59,8 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     store = Store(settings.database)
     hub = ControlHub()
     callers = Authenticator(store, is_operator=operator.accepts, clock=clock)
-    messages = MessageService(store, hub, limits=limits, clock=clock)
+    refusals = RefusalLog(store, clock=clock)
+    messages = MessageService(store, hub, refusals, limits=limits, clock=clock)
     inbox = InboxService(store, clock=clock)
     agents = AgentService(store, hub, identity=identity, max_agents=settings.max_agents, clock=clock)
     access = AccessService(store, hub, on_tokens_changed=callers.forget, clock=clock)
@@ -84,11 +88,12 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with _open_store(store, settings.database), anyio.create_task_group() as tasks:
-            for run in (housekeeping.run, bus.run, relay.run, readers.run):
+            for run in (housekeeping.run, bus.run, relay.run, readers.run, refusals.run):
                 tasks.start_soon(run)
             yield
             stop()
             await relay.drain(DRAIN_SECONDS)
+            await refusals.flush()
             tasks.cancel_scope.cancel()
 
     app = create_http_app(
@@ -101,6 +106,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     app.include_router(ControlRoutes(control).build())
     app.include_router(OperatorRoutes(hive, agents, access).build())
     app.include_router(MailRoutes(messages, inbox).build())
+    app.include_router(ReviewRoutes(ParkingService(store), refusals).build())
     app.include_router(DriverRoutes(lifecycle, readers).build())
     app.state.stop = stop
     return app

@@ -103,6 +103,7 @@ messages = Table(
     Column("delivered_turn", String(64)),  # the last turn that took it, kept on return
     Column("acked_at", Seconds),
     Column("parked_at", Seconds),
+    Column("failed_turns", Integer, nullable=False, server_default=text("0")),
     sqlite_autoincrement=True,
 )
 # The first answers what is pending, in order and how much, and what is not acked, without a look at the rows.
@@ -115,6 +116,8 @@ Index(
 )
 Index("ix_messages_recipient", messages.c.recipient_agent_id, messages.c.id)
 Index("ix_messages_pair", messages.c.pair, messages.c.pair_seq)
+_PARKED = text("state = 'parked'")
+Index("ix_messages_parked", messages.c.id, sqlite_where=_PARKED, postgresql_where=_PARKED)
 
 # For the hop count of what an agent sends: when it was last handed a row with this many hops.
 handed_hops = Table(
@@ -135,6 +138,23 @@ idempotency = Table(
     Column("response_json", Text, nullable=False),
     Column("created_at", Seconds, nullable=False, index=True),
 )
+
+# Sends that were refused, without bodies; one row an hour for the same thing again and again.
+refusals = Table(
+    "refusals",
+    metadata,
+    Column("id", RowKey, primary_key=True, autoincrement=True),
+    Column("sender", String(64), nullable=False),
+    Column("recipient", String(64), nullable=False),
+    Column("code", String(40), nullable=False),
+    Column("reason", String(300), nullable=False),  # of the last one, as is the size of its body
+    Column("size", Integer, nullable=False),
+    Column("times", BigInteger, nullable=False),
+    Column("first_at", Seconds, nullable=False),
+    Column("last_at", Seconds, nullable=False, index=True),
+    sqlite_autoincrement=True,
+)
+Index("ix_refusals_what", refusals.c.sender, refusals.c.recipient, refusals.c.code, refusals.c.id)
 
 jobs = Table(
     "jobs",

@@ -16,7 +16,7 @@ from shared.mcp.arguments import WHOLE, ToolArguments
 from shared.mcp.tool import Call, Tool
 from shared.wire.agents import AgentMeta
 from shared.wire.messages import SendRequest
-from shared.wire.model import MAX_ID, check_body, check_text
+from shared.wire.model import MAX_ID, check_content, check_text
 
 MessageId = Annotated[int, Field(ge=1, le=MAX_ID), WHOLE]
 
@@ -27,7 +27,7 @@ class SendArguments(ToolArguments):
     to: Annotated[
         str, Field(min_length=1, max_length=200, description="agent name, `operator`, or `*` for all")
     ]
-    body: Annotated[str, AfterValidator(check_body), Field(description="at most 64 KiB")]
+    body: Annotated[str, AfterValidator(check_content), Field(description="at most 64 KiB")]
     in_reply_to: Annotated[MessageId | None, Field(description="id of a message you sent or got")] = None
     urgent: Annotated[bool | None, Field(description="jumps the queue; needs a capability, as `*` does")] = (
         None

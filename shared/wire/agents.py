@@ -131,4 +131,5 @@ class HiveInfo(WireResult):
     nats_connected: bool
     nats_sync_always: bool | None = Field(default=None, description="None where the server does not say")
     notices_waiting: int = Field(description="rows of the outbox not yet acked by JetStream")
+    messages_parked: int = Field(default=0, description="in all inboxes, after five failed turns each")
     driver_connected: bool

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from shared.wire.model import Body, OpaqueId, RowId, UnixSeconds, WireRequest, WireResult
 
@@ -29,7 +29,11 @@ class MessageState(StrEnum):
 
 
 class SendRequest(WireRequest):
-    """`POST messages`; goes with an `Idempotency-Key` header (1 to 64 of `[A-Za-z0-9_-]`)."""
+    """`POST messages`; goes with an `Idempotency-Key` header (1 to 64 of `[A-Za-z0-9_-]`).
+
+    That a body is at most 64 KiB is the broker's to say, as is what `to` may be: so the operator sees who
+    was refused.
+    """
 
     to: Recipient
     body: Body
@@ -80,6 +84,8 @@ class Message(WireResult):
     delivered_count: int = 0
     delivered_at: int | None = None
     acked_at: int | None = None
+    failed_turns: int = 0
+    parked_at: int | None = None
 
 
 class RecvResult(WireResult):
@@ -105,16 +111,40 @@ class AckResult(WireResult):
 
 
 class ReleaseRequest(WireRequest):
-    """`POST inbox/release`: return own delivered rows to pending: these ids, one turn's, or (neither) all."""
+    """`POST inbox/release`: return own delivered rows to pending: these ids, one turn's, or (neither) all.
+
+    With `failed` the turn has failed: all its rows that are not acked go back and count it, also those that
+    were returned before, and a row that has counted five is parked. The same turn is counted once.
+    """
 
     ids: Annotated[list[RowId], Field(max_length=1000)] | None = None
     turn: OpaqueId | None = None
+    failed: bool = False
+
+    @model_validator(mode="after")
+    def _name_the_turn(self) -> Self:
+        if self.failed and self.turn is None:
+            raise ValueError("`failed` needs `turn`: say which turn has failed")
+        return self
 
 
 class ReleaseResult(WireResult):
-    """How many rows went back to pending."""
+    """How many rows went back to pending, and the ids of those that were parked instead."""
 
     released: int
+    parked: list[int] = []
+
+
+class StatesRequest(WireRequest):
+    """`POST inbox/states`: ask how own rows stand; changes nothing."""
+
+    ids: Annotated[list[RowId], Field(max_length=1000)]
+
+
+class StatesResult(WireResult):
+    """The state of each row by its id; what is not the caller's own is absent."""
+
+    states: dict[int, MessageState]
 
 
 class InboxQuery(WireRequest):
@@ -137,6 +167,13 @@ class MessagePage(WireResult):
 
     messages: list[Message]
     pending: int
+    more: bool = False
+
+
+class ParkedPage(WireResult):
+    """Parked rows of all agents, newest last, and whether older ones exist."""
+
+    messages: list[Message]
     more: bool = False
 
 

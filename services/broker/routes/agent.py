@@ -25,6 +25,8 @@ from shared.wire.messages import (
     ReleaseResult,
     SendRequest,
     SendResult,
+    StatesRequest,
+    StatesResult,
     StatusText,
 )
 
@@ -73,8 +75,13 @@ class AgentRoutes:
 
         @router.post("/inbox/release", responses=declare(body=True))
         async def release(me: AsAgent, request: ReleaseRequest) -> ReleaseResult:
-            """Return own delivered rows to pending."""
+            """Return own delivered rows to pending; a failed turn counts on each of its rows."""
             return await self.inbox.release(me, request)
+
+        @router.post("/inbox/states", responses=declare(body=True))
+        async def get_states(me: AsAgent, request: StatesRequest) -> StatesResult:
+            """How own rows stand, for a daemon that tidies up after them."""
+            return await self.inbox.get_states(me, request)
 
     def _add_self(self, router: APIRouter) -> None:
         @router.get("/self", responses=declare())

@@ -63,4 +63,9 @@ class MailRoutes:
             """An agent's inbox; looking at it changes nothing."""
             return await self.inbox.get_page(query, agent=name)
 
+        @router.post("/agents/{name}/inbox/ack", responses=declare(404, body=True))
+        async def mark_agent_read(name: NameInPath, request: MarkReadRequest) -> AckResult:
+            """Ack rows of an agent's inbox for it, handed out or not; parked ones only by their ids."""
+            return await self.inbox.mark_read(request, agent=name)
+
         return router

@@ -38,7 +38,9 @@ class HiveService:
         self._driver = driver
 
     async def get_info(self) -> HiveInfo:
-        agents, waiting = await self._store.read(lambda tx: (len(tx.agents.list_names()), tx.outbox.count()))
+        agents, waiting, parked = await self._store.read(
+            lambda tx: (len(tx.agents.list_names()), tx.outbox.count(), tx.parked.count())
+        )
         return HiveInfo(
             hive_name=self._identity.hive_name,
             swarm_name=self._identity.swarm_name,
@@ -48,5 +50,6 @@ class HiveService:
             nats_connected=self._nats.connected,
             nats_sync_always=self._nats.sync_always,
             notices_waiting=waiting,
+            messages_parked=parked,
             driver_connected=self._driver.driver_connected,
         )

@@ -1,4 +1,4 @@
-"""What is thrown away in time: given answers after a day, applied driver events after a week, dead tokens.
+"""What is thrown away in time: given answers after a day, refusals and driver events after a week; dead tokens.
 
 Messages are not: only their own retention may remove those.
 """
@@ -13,6 +13,7 @@ import structlog
 
 from services.broker.service.clock import Clock
 from services.broker.service.idempotency import KEPT_SECONDS
+from services.broker.service.refusals import KEPT_SECONDS as REFUSALS_KEPT_SECONDS
 from services.broker.store import Store, Tx
 from shared.errors import HiveError
 
@@ -49,6 +50,9 @@ class Housekeeping:
         )
         removed += await self._repeat(
             lambda tx: tx.jobs.delete_events_before(now - EVENTS_KEPT_SECONDS, limit=BATCH_ROWS)
+        )
+        removed += await self._repeat(
+            lambda tx: tx.refusals.delete_before(now - REFUSALS_KEPT_SECONDS, limit=BATCH_ROWS)
         )
         if removed:
             _log.info("rows_swept", rows=removed)

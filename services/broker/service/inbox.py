@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import structlog
+
 from services.broker.service.boots import adopt_boot
 from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.idempotency import Attempt, find_answer, keep_answer
 from services.broker.service.naming import get_agent
+from services.broker.service.parking import MAX_FAILED_TURNS
 from services.broker.service.rights import require_tool
 from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
@@ -27,11 +30,16 @@ from shared.wire.messages import (
     RecvResult,
     ReleaseRequest,
     ReleaseResult,
+    StatesRequest,
+    StatesResult,
 )
+from shared.wire.names import OPERATOR
 
 # What a row costs in an answer beside its body: marker, sender, age, fence.
 ROW_BYTES = 400
 MAX_ACKED_IDS = 1_000
+
+_log = structlog.get_logger(__name__)
 
 
 class InboxService:
@@ -42,7 +50,7 @@ class InboxService:
         self._clock = clock
 
     async def recv(self, caller: AgentCaller, request: RecvRequest, *, key: str | None) -> RecvResult:
-        """Hand out the next rows; a repeat under the same key gets the same ones, but for acked ones.
+        """Hand out the next rows; a repeat under the same key gets those of them that are still out by it.
 
         Raises:
             Forbidden: without the group.
@@ -57,10 +65,12 @@ class InboxService:
             if request.boot is not None:
                 adopt_boot(tx, me, request.boot)
             if (given := find_answer(tx, attempt)) is not None:
-                rows = tx.inbox.list_open_among(me.id, json.loads(given))
+                # What was acked or given back since is not handed out a second time by a repeat.
+                rows = tx.inbox.list_still_delivered(me.id, dict(json.loads(given)))
             else:
                 rows = _hand_out(tx, me, request, now=now)
-                keep_answer(tx, attempt, json.dumps([row.id for row in rows]), now=now)
+                counts = [(row.id, row.delivered_count) for row in rows]
+                keep_answer(tx, attempt, json.dumps(counts), now=now)
             return RecvResult(messages=rows, pending=tx.inbox.count_pending(me.id))
 
         return await self._store.write(work)
@@ -82,13 +92,33 @@ class InboxService:
         return await self._store.write(work)
 
     async def release(self, caller: AgentCaller, request: ReleaseRequest) -> ReleaseResult:
-        """Return own delivered rows to pending; in no tool group, for it only makes things be seen again."""
+        """Return own delivered rows to pending; in no tool group, for it only makes things be seen again.
+
+        A failed turn counts on each of its rows; the fifth parks them.
+        """
+        now = self._clock()
 
         def work(tx: Tx) -> ReleaseResult:
             me = get_self(tx, caller, lock=True)
+            if request.failed and request.turn is not None:
+                released, parked = tx.parked.fail_turn(
+                    me.id, request.turn, ids=request.ids, most=MAX_FAILED_TURNS, at=now
+                )
+                return ReleaseResult(released=released, parked=parked)
             return ReleaseResult(released=tx.inbox.release(me.id, ids=request.ids, turn=request.turn))
 
-        return await self._store.write(work)
+        result = await self._store.write(work)
+        if result.parked:
+            _log.warning("messages_parked", agent=caller.name, ids=result.parked[:20])
+        return result
+
+    async def get_states(self, caller: AgentCaller, request: StatesRequest) -> StatesResult:
+        """How own rows stand; in no tool group, for it only lets a daemon tidy up after them."""
+
+        def work(tx: Tx) -> StatesResult:
+            return StatesResult(states=tx.inbox.list_states(get_self(tx, caller).id, request.ids))
+
+        return await self._store.read(work)
 
     async def get_page(self, query: InboxQuery, *, agent: str | None = None) -> MessagePage:
         """A page of an agent's inbox, or of the operator's.
@@ -109,22 +139,28 @@ class InboxService:
 
         return await self._store.read(work)
 
-    async def mark_read(self, request: MarkReadRequest) -> AckResult:
-        """Ack the operator's own rows.
+    async def mark_read(self, request: MarkReadRequest, *, agent: str | None = None) -> AckResult:
+        """Ack rows as the operator: their own, or those of an agent's inbox, unseen ones among them.
+
+        Parked rows are acked only when they are named.
 
         Raises:
             InvalidInput: unless exactly one of ids and up_to is given.
+            NotFound: when no agent has the name.
         """
         if (request.ids is None) == (request.up_to is None):
             raise InvalidInput("give exactly one of ids and up_to")
         now = self._clock()
 
         def work(tx: Tx) -> AckResult:
+            owner = None if agent is None else get_agent(tx, agent, lock=True).id
             if request.up_to is not None:
-                return _ack_result(tx.inbox.ack_until(None, request.up_to, at=now))
-            return _ack_result(Acked(tx.inbox.ack_ids(None, request.ids or [], at=now), [], 0))
+                return _ack_result(tx.inbox.ack_until(owner, request.up_to, at=now))
+            return _ack_result(Acked(tx.inbox.ack_ids(owner, request.ids or [], at=now), [], 0))
 
-        return await self._store.write(work)
+        result = await self._store.write(work)
+        _log.info("marked_read", inbox=agent or OPERATOR, rows=result.acked)
+        return result
 
 
 def _hand_out(tx: Tx, me: AgentRow, request: RecvRequest, *, now: int) -> list[Message]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from services.broker.store import Tx
 from services.broker.store.agents import AgentRow
-from shared.errors import LimitExceeded
+from shared.errors import InvalidInput, LimitExceeded
+from shared.wire import model
 from shared.wire.names import OPERATOR
 
 HOP_WINDOW_SECONDS = 600
@@ -30,6 +31,19 @@ class Pair:
 
     key: str
     seq: int
+
+
+def check_size(body: str) -> None:
+    """Refuse a body that is too long.
+
+    Raises:
+        InvalidInput: with its size and the limit.
+    """
+    try:
+        model.check_size(body)
+    except ValueError as exc:
+        limit = {"limit": model.MAX_BODY_BYTES}
+        raise InvalidInput(f"body: {exc}", code="body_too_large", details=limit) from exc
 
 
 def check_room(tx: Tx, targets: Sequence[AgentRow | None], limits: Limits) -> None:

@@ -15,9 +15,11 @@ from services.broker.service.limits import (
     Pair,
     check_hops,
     check_room,
+    check_size,
     claim_pair,
     count_hops,
 )
+from services.broker.service.refusals import RefusalLog
 from services.broker.service.rights import require_capability, require_tool
 from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
@@ -36,13 +38,17 @@ class MessageService:
     Args:
         store: where they go.
         hub: says which agents are connected.
+        refusals: hears of every send that was refused.
         limits: the operator's.
         clock: for times and windows.
     """
 
-    def __init__(self, store: Store, hub: ControlHub, *, limits: Limits, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, hub: ControlHub, refusals: RefusalLog, *, limits: Limits, clock: Clock
+    ) -> None:
         self._store = store
         self._hub = hub
+        self._refusals = refusals
         self._limits = limits
         self._clock = clock
 
@@ -53,7 +59,7 @@ class MessageService:
 
         Raises:
             NotFound: unknown recipient, or an `in_reply_to` that the caller neither sent nor received.
-            InvalidInput: to oneself or a reserved name.
+            InvalidInput: to oneself or a reserved name; too long a body.
             Forbidden: a group, capability or recipient is missing.
             LimitExceeded: full inbox, too many hops, too fast.
             Conflict: the key was used for another message.
@@ -83,9 +89,12 @@ class MessageService:
 
         who = caller.name if isinstance(caller, AgentCaller) else OPERATOR
         try:
+            check_size(request.body)
             result = await self._store.write(work)
         except HiveError as exc:
-            _log.info("send_refused", sender=who, code=exc.code, size=len(request.body))
+            size = len(request.body.encode())
+            _log.info("send_refused", sender=who, code=exc.code, size=size)
+            self._refusals.note(exc, sender=who, recipient=request.to, size=size)
             raise
         _log.debug(
             "message_stored", sender=who, ids=[row.id for row in result.sent][:20], size=len(request.body)

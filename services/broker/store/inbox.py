@@ -5,7 +5,7 @@ A mailbox is an agent's id, or None for the operator's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -84,11 +84,19 @@ class InboxRows:
         """The next pending rows: urgent first, then oldest."""
         return [decode(row) for row in _NEXT.all(self._connection, agent_id=agent_id, at_most=limit)]
 
-    def list_open_among(self, agent_id: int, ids: Sequence[int]) -> list[Message]:
-        """Those of `ids` that are the agent's own and not acked, in the order of `ids`."""
-        query = select(messages).where(_owned(agent_id), messages.c.id.in_(ids), messages.c.state != _ACKED)
+    def list_still_delivered(self, agent_id: int, counts: Mapping[int, int]) -> list[Message]:
+        """The own rows that are out by exactly that delivery (id to `delivered_count`), in its order."""
+        query = select(messages).where(
+            _owned(agent_id), messages.c.id.in_(counts), messages.c.state == _DELIVERED
+        )
         found = {row.id: decode(row) for row in self._connection.execute(query)}
-        return [found[message_id] for message_id in ids if message_id in found]
+        rows = [found[message_id] for message_id in counts if message_id in found]
+        return [row for row in rows if row.delivered_count == counts[row.id]]
+
+    def list_states(self, agent_id: int, ids: Sequence[int]) -> dict[int, MessageState]:
+        """How those of `ids` stand that are the agent's own."""
+        query = select(messages.c.id, messages.c.state).where(_owned(agent_id), messages.c.id.in_(ids))
+        return {row.id: MessageState(row.state) for row in self._connection.execute(query)}
 
     def mark_delivered(self, ids: Sequence[int], *, at: int, turn: str | None) -> None:
         for message_id in ids:

@@ -116,4 +116,6 @@ def decode(row: Any, *, body: str | None = None) -> Message:  # noqa: ANN401 - a
         delivered_count=row.delivered_count,
         delivered_at=row.delivered_at,
         acked_at=row.acked_at,
+        failed_turns=row.failed_turns,
+        parked_at=row.parked_at,
     )

@@ -15,7 +15,9 @@ from services.broker.store.inbox import InboxRows
 from services.broker.store.jobs import JobRows
 from services.broker.store.messages import MessageRows
 from services.broker.store.outbox import OutboxRows
+from services.broker.store.parked import ParkedRows
 from services.broker.store.readers import ReaderRows
+from services.broker.store.refusals import RefusalRows
 from services.broker.store.tokens import TokenRows
 
 
@@ -33,6 +35,8 @@ class Tx:
         self.tokens = TokenRows(connection)
         self.messages = MessageRows(connection, gauge)
         self.inbox = InboxRows(connection, gauge)
+        self.parked = ParkedRows(connection, gauge)
+        self.refusals = RefusalRows(connection)
         self.handed = HandedHops(connection)
         self.idempotency = IdempotencyRows(connection)
         self.jobs = JobRows(connection)

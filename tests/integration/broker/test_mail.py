@@ -108,11 +108,11 @@ async def test_released_rows_come_again_in_their_old_order(broker: Broker, ruth:
     ids = [await ruth.send("iris") for _ in range(3)]
     urgent = await ruth.send("iris", urgent=True)
     assert await iris.recv(5, turn="t1") == [urgent, *ids]
-    assert await iris.get("POST", "/inbox/release", {"ids": [ids[1], 999]}) == {"released": 1}
+    assert await iris.get("POST", "/inbox/release", {"ids": [ids[1], 999]}) == {"released": 1, "parked": []}
     assert await iris.recv(5, turn="t2") == [ids[1]]
-    assert await iris.get("POST", "/inbox/release", {"turn": "t1"}) == {"released": 3}
+    assert await iris.get("POST", "/inbox/release", {"turn": "t1"}) == {"released": 3, "parked": []}
     assert await iris.recv(5, turn="t3") == [urgent, ids[0], ids[2]]
-    assert await iris.get("POST", "/inbox/release", {}) == {"released": 4}
+    assert await iris.get("POST", "/inbox/release", {}) == {"released": 4, "parked": []}
     await iris.ack(urgent)
     assert await iris.recv() == []
 
@@ -120,7 +120,7 @@ async def test_released_rows_come_again_in_their_old_order(broker: Broker, ruth:
 async def test_nobody_can_release_what_is_anothers(broker: Broker, ruth: Peer, iris: Peer) -> None:
     row = await ruth.send("iris")
     await iris.recv()
-    assert await ruth.get("POST", "/inbox/release", {"ids": [row]}) == {"released": 0}
+    assert await ruth.get("POST", "/inbox/release", {"ids": [row]}) == {"released": 0, "parked": []}
 
 
 async def test_the_sender_can_follow_what_it_sent_and_nobody_else(

@@ -44,7 +44,7 @@ def test_ids_are_declared_never_to_be_used_again(file: Path) -> None:
         rows = connection.execute(
             "SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'"
         ).fetchall()
-    assert {name for (name,) in rows} == {"agents", "messages", "jobs", "outbox"}
+    assert {name for (name,) in rows} == {"agents", "messages", "jobs", "outbox", "refusals"}
 
 
 def test_the_file_is_private_and_in_wal_mode(file: Path) -> None:
@@ -83,4 +83,4 @@ async def test_brokers_that_start_together_make_the_schema_once(file: Path) -> N
         for _ in range(6):
             tasks.start_soon(to_thread.run_sync, upgrade_schema, url_of(file))
     with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("r0001",)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("r0002",)]

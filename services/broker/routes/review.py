@@ -1,0 +1,60 @@
+"""What needs the operator's eyes: messages that were put aside, and sends that were refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from services.broker.routes.callers import IdInPath
+from services.broker.routes.failures import declare
+from services.broker.routes.trees import operator_router
+from services.broker.service.parking import ParkingService
+from services.broker.service.refusals import RefusalLog
+from shared.wire.messages import Message, ParkedPage
+from shared.wire.model import MAX_ID
+from shared.wire.names import AgentName
+from shared.wire.refusals import RefusalPage, RefusalQuery
+
+Before = Annotated[int | None, Query(ge=1, le=MAX_ID, description="only those with a smaller id")]
+
+
+async def _refusal_query(
+    *,
+    agent: AgentName | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Before = None,
+) -> RefusalQuery:
+    # Parameters are text, which the strict wire model would not take as it is.
+    return RefusalQuery(agent=agent, limit=limit, before=before)
+
+
+@dataclass(frozen=True)
+class ReviewRoutes:
+    """The services behind the operator's review."""
+
+    parking: ParkingService
+    refusals: RefusalLog
+
+    def build(self) -> APIRouter:
+        router = operator_router("review")
+
+        @router.get("/parked", responses=declare())
+        async def list_parked(
+            limit: Annotated[int, Query(ge=1, le=500)] = 50, before: Before = None
+        ) -> ParkedPage:
+            """Messages whose turns failed five times; nobody is handed them until they are released."""
+            return await self.parking.get_page(limit=limit, before=before)
+
+        @router.post("/messages/{message_id}/release", responses=declare(404, 409))
+        async def release_parked(message_id: IdInPath) -> Message:
+            """Make a parked message pending again, with five new attempts."""
+            return await self.parking.release(message_id)
+
+        @router.get("/refusals", responses=declare())
+        async def list_refusals(query: Annotated[RefusalQuery, Depends(_refusal_query)]) -> RefusalPage:
+            """Sends that were refused, without their bodies; the last 1000 entries of 7 days."""
+            return await self.refusals.get_page(query)
+
+        return router

@@ -1,0 +1,107 @@
+"""Refused sends, kept for the operator's eyes: counted in memory, written at most once a second.
+
+A flood of refusals so costs the database no more than a few do. Bodies are not kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import anyio
+import structlog
+
+from services.broker.service.clock import Clock
+from services.broker.store import Store, Tx
+from services.broker.store.refusals import NewRefusals
+from shared.errors import HiveError
+from shared.wire.names import EVERYBODY, OPERATOR, RESERVED_AGENT_NAMES
+from shared.wire.refusals import UNKNOWN_RECIPIENT, RefusalPage, RefusalQuery
+
+PAUSE_SECONDS: Final = 1.0
+KEPT_ROWS: Final = 1_000
+KEPT_SECONDS: Final = 7 * 24 * 3_600
+# What is refused again within it is counted up in one entry.
+ENTRY_SECONDS: Final = 3_600
+MAX_WAITING: Final = 1_000
+BATCH: Final = 100
+MAX_REASON: Final = 300
+
+_NAMES = RESERVED_AGENT_NAMES | {EVERYBODY, OPERATOR}
+
+_log = structlog.get_logger(__name__)
+
+Kind = tuple[str, str, str]
+
+
+class RefusalLog:
+    """Run `run` in a task; call everything in the event loop."""
+
+    def __init__(self, store: Store, *, clock: Clock, pause_seconds: float = PAUSE_SECONDS) -> None:
+        self._store = store
+        self._clock = clock
+        self._pause_seconds = pause_seconds
+        self._waiting: dict[Kind, NewRefusals] = {}
+        self._news = anyio.Event()
+        self._writing = anyio.Lock()
+
+    def note(self, error: HiveError, *, sender: str, recipient: str, size: int) -> None:
+        """Count one refused send. What is the broker's own trouble is no refusal."""
+        if error.http_status >= 500:
+            return
+        now = self._clock()
+        new = NewRefusals(sender, recipient, error.code, error.message[:MAX_REASON], size, 1, now, now)
+        if (sender, recipient, error.code) not in self._waiting and len(self._waiting) >= MAX_WAITING:
+            new = replace(new, recipient=UNKNOWN_RECIPIENT)
+        self._add(new)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write for ever, a pause after each time; what could not be stored is tried again with the next."""
+        while True:
+            await self._news.wait()
+            self._news = anyio.Event()
+            await self.flush()
+            await anyio.sleep(self._pause_seconds)
+
+    async def flush(self) -> None:
+        """Write what has been counted, in transactions of its own; what cannot be stored stays counted."""
+        async with self._writing:
+            while self._waiting:
+                batch = [self._waiting.pop(kind) for kind in list(self._waiting)[:BATCH]]
+                try:
+                    await self._store.write(partial(_keep, batch=batch))
+                except HiveError as exc:
+                    for one in batch:
+                        self._add(one)
+                    _log.warning("refusals_not_kept", code=exc.code, waiting=len(self._waiting))
+                    return
+
+    async def get_page(self, query: RefusalQuery) -> RefusalPage:
+        """The newest refusals, those of this moment among them."""
+        await self.flush()
+
+        def work(tx: Tx) -> RefusalPage:
+            rows = tx.refusals.list_page(party=query.agent, limit=query.limit + 1, before=query.before)
+            more = len(rows) > query.limit
+            return RefusalPage(refusals=rows[1:] if more else rows, more=more)
+
+        return await self._store.read(work)
+
+    def _add(self, new: NewRefusals) -> None:
+        kind = (new.sender, new.recipient, new.code)
+        known = self._waiting.get(kind)
+        if known is not None:
+            later, earlier = (new, known) if new.last_at >= known.last_at else (known, new)
+            new = replace(later, count=known.count + new.count, first_at=earlier.first_at)
+        self._waiting[kind] = new
+
+
+def _keep(tx: Tx, *, batch: list[NewRefusals]) -> None:
+    for new in batch:
+        is_known = new.recipient in _NAMES or tx.agents.find_by_name(new.recipient) is not None
+        tx.refusals.add(
+            new if is_known else replace(new, recipient=UNKNOWN_RECIPIENT), since=new.last_at - ENTRY_SECONDS
+        )
+    tx.refusals.trim(keep=KEPT_ROWS)

@@ -1,0 +1,94 @@
+"""Refused sends, the last thousand entries of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
+
+from services.broker.tables import refusals
+from shared.wire.refusals import Refusal
+
+_SAME = (
+    (refusals.c.sender == bindparam("sender"))
+    & (refusals.c.recipient == bindparam("recipient"))
+    & (refusals.c.code == bindparam("code"))
+)
+_FIND = (
+    select(refusals.c.id)
+    .where(_SAME, refusals.c.first_at > bindparam("since"))
+    .order_by(refusals.c.id.desc())
+    .limit(1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRefusals:
+    """Refusals of one kind, counted."""
+
+    sender: str
+    recipient: str
+    code: str
+    reason: str
+    size: int
+    count: int
+    first_at: int
+    last_at: int
+
+
+class RefusalRows:
+    """Reads and changes the table of refusals."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, new: NewRefusals, *, since: int) -> None:
+        """Add to the entry of the same kind that began after `since`, else make one."""
+        what = {"sender": new.sender, "recipient": new.recipient, "code": new.code}
+        last = {"reason": new.reason, "size": new.size, "last_at": new.last_at}
+        found = self._connection.scalar(_FIND, {**what, "since": since})
+        if found is not None:
+            self._connection.execute(
+                update(refusals)
+                .where(refusals.c.id == found)
+                .values(times=refusals.c.times + new.count, **last)
+            )
+            return
+        values = {**what, **last, "times": new.count, "first_at": new.first_at}
+        self._connection.execute(insert(refusals), values)
+
+    def trim(self, *, keep: int) -> None:
+        """Forget all but the newest `keep` entries, or a few less."""
+        newest = select(func.max(refusals.c.id)).scalar_subquery()
+        self._connection.execute(delete(refusals).where(refusals.c.id <= newest - keep))
+
+    def delete_before(self, at: int, *, limit: int) -> int:
+        """Forget up to `limit` entries that ended before `at`; returns how many."""
+        old = select(refusals.c.id).where(refusals.c.last_at < at).order_by(refusals.c.last_at).limit(limit)
+        ids = list(self._connection.scalars(old))
+        self._connection.execute(delete(refusals).where(refusals.c.id.in_(ids)))
+        return len(ids)
+
+    def list_page(self, *, party: str | None, limit: int, before: int | None) -> list[Refusal]:
+        """The newest `limit` entries older than `before` that concern `party`, oldest first."""
+        query = select(refusals).order_by(refusals.c.id.desc()).limit(limit)
+        if party is not None:
+            query = query.where(or_(refusals.c.sender == party, refusals.c.recipient == party))
+        if before is not None:
+            query = query.where(refusals.c.id < before)
+        return [_decode(row) for row in self._connection.execute(query)][::-1]
+
+
+def _decode(row: Row[Any]) -> Refusal:
+    return Refusal(
+        id=row.id,
+        sender=row.sender,
+        recipient=row.recipient,
+        code=row.code,
+        reason=row.reason,
+        size=row.size,
+        count=row.times,
+        first_at=row.first_at,
+        last_at=row.last_at,
+    )
