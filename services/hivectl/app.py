@@ -15,6 +15,9 @@ cli = HiveGroup(
     lazy={
         "up": Lazy(f"{_HERE}.up", "up", "Run the whole hive on this machine."),
         "down": Lazy(f"{_HERE}.down", "down", "Stop the hive that `up` runs."),
+        "prepare": Lazy(
+            f"{_HERE}.prepare", "prepare", "Write a hive's files, for units that systemd starts."
+        ),
         "agent": Lazy(f"{_HERE}.agents", "agent", "Add, show, start, stop and destroy agents."),
         "send": Lazy(f"{_HERE}.send", "send", "Send a message to an agent as the operator."),
         "inbox": Lazy(f"{_HERE}.inbox", "inbox", "Read and answer what agents sent to the operator."),

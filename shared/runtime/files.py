@@ -63,10 +63,13 @@ def open_directory(path: Path, *, within: Path | None = None) -> Iterator[int]:
         os.close(fd)
 
 
-def write_private(path: Path, data: bytes, *, mode: int = 0o600, within: Path | None = None) -> None:
+def write_private(
+    path: Path, data: bytes, *, mode: int = 0o600, within: Path | None = None, hand_over: bool = False
+) -> None:
     """Replace `path` by `data` in one step: readers see the old content or the new one, also after a crash.
 
-    A symbolic link at `path` is replaced, never followed. The parent must exist.
+    A symbolic link at `path` is replaced, never followed. The parent must exist. With `hand_over` root gives
+    the file to the owner of its directory; for others that changes nothing.
 
     Raises:
         Misconfigured: when the parent is missing or is a symbolic link.
@@ -81,6 +84,8 @@ def write_private(path: Path, data: bytes, *, mode: int = 0o600, within: Path | 
                 file.flush()
                 # The umask may have taken bits away that the caller wants, such as a group's.
                 os.fchmod(fd, mode)
+                if hand_over:
+                    _hand_over(fd, directory)
                 os.fsync(fd)
             os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
@@ -102,8 +107,10 @@ def remove_private(path: Path, *, within: Path | None = None) -> None:
         os.fsync(directory)
 
 
-def make_private_dir(path: Path, mode: int = 0o700) -> None:
+def make_private_dir(path: Path, mode: int = 0o700, *, hand_over: bool = False) -> None:
     """Create a directory, and missing parents as 0700; one that exists gets `mode`.
+
+    With `hand_over` root gives one that it creates to the owner of the parent.
 
     Raises:
         HiveError: when it cannot be created, or something else (a symbolic link too) is in its place.
@@ -111,8 +118,20 @@ def make_private_dir(path: Path, mode: int = 0o700) -> None:
     with _explain("create the directory", path):
         if not path.parent.exists():
             make_private_dir(path.parent)
+        created = False
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=mode)
+            created = True
         with open_directory(path) as fd:
             if os.fstat(fd).st_mode & 0o7777 != mode:
                 os.fchmod(fd, mode)
+            if created and hand_over:
+                with open_directory(path.parent) as parent:
+                    _hand_over(fd, parent)
+
+
+def _hand_over(fd: int, directory: int) -> None:
+    """As root, make the owner of a directory the owner of something in it."""
+    if os.geteuid() == 0:
+        owner = os.fstat(directory)
+        os.fchown(fd, owner.st_uid, owner.st_gid)

@@ -9,7 +9,7 @@ import httpx2
 from services.hivectl.doctor.check import Check, error
 from services.hivectl.doctor.files import check_agent_files, check_hive_files, check_root
 from services.hivectl.doctor.hive_state import BrokerState, ask_broker, ask_nats
-from services.hivectl.doctor.machine import check_machine
+from services.hivectl.doctor.machine import check_isolation, check_machine
 from services.hivectl.doctor.ports import ExpectedPort, check_ports
 from services.hivectl.doctor.surface import check_agent
 from services.hivectl.hive_file import HiveFile
@@ -29,7 +29,7 @@ def examine(layout: HiveLayout) -> list[Check]:
     checks += found
     if hive is None:
         return checks
-    checks += check_agent_files(layout, hive)
+    checks += [*check_agent_files(layout, hive), check_isolation(layout, hive.agents)]
     up = is_running(layout)
     broker = ask_broker(hive)
     checks += broker.checks

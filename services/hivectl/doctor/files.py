@@ -7,7 +7,7 @@ import os
 import pwd
 import shlex
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from services.hivectl.doctor.check import Check, error, passed, warning
@@ -17,6 +17,7 @@ from shared.layout import AgentLayout, HiveLayout, check_socket_path
 
 _PRIVATE_DIR = 0o700
 _PRIVATE_FILE = 0o600
+AGENT_USER_PREFIX = "hive-agent-"
 
 
 def check_root(layout: HiveLayout) -> tuple[list[Check], bool]:
@@ -51,19 +52,41 @@ def check_hive_files(layout: HiveLayout) -> tuple[list[Check], HiveFile | None]:
         files += [path for path in _list(directory) if not _is_dir(path)]
     if hive.nats and hive.nats.reader_password_file not in files:
         files.append(hive.nats.reader_password_file)
-    return _check_all(name, layout, dirs=dirs, files=files), hive
+    owner = layout.root.stat().st_uid
+    return _check_all(name, owner=owner, dirs=dirs, files=files), hive
 
 
-def check_agent_files(layout: HiveLayout, hive: HiveFile) -> list[Check]:
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def has_own_user(layout: HiveLayout, agent: str, user_of: Callable[[int], str] = _user) -> bool:
+    """Whether the agent's files belong to a user of its own, as `hive-agent-enable` makes one."""
+    try:
+        return user_of(layout.agent(agent).home.lstat().st_uid) == f"{AGENT_USER_PREFIX}{agent}"
+    except OSError:
+        return False
+
+
+def check_agent_files(
+    layout: HiveLayout, hive: HiveFile, user_of: Callable[[int], str] = _user
+) -> list[Check]:
     """What belongs to each agent: modes, and that `mcp.json` and `token` say the same."""
     checks: list[Check] = []
+    hive_owner = layout.root.stat().st_uid
     for agent in hive.agents:
         paths = layout.agent(agent)
         name = f"files.agent.{agent}"
-        dirs = [paths.home, paths.state_dir, paths.claude_dir, paths.daemons_dir, paths.run]
+        owner = paths.home.lstat().st_uid if has_own_user(layout, agent, user_of) else hive_owner
+        dirs = [paths.home, paths.state_dir, paths.claude_dir, paths.daemons_dir]
         files = [paths.token_file, paths.mcp_config]
         files += [path for path in _list(paths.home) if path.name.startswith("token.")]
-        checks += [*_check_all(name, layout, dirs=dirs, files=files), *_check_agreement(name, agent, paths)]
+        checks += _check_private(name, paths.run, directory=True, owner=hive_owner)
+        checks += _check_all(name, owner=owner, dirs=dirs, files=files)
+        checks += _check_agreement(name, agent, paths)
     for home in _list(layout.root / "agents"):
         if _is_dir(home) and home.name not in hive.agents:
             checks.append(
@@ -95,8 +118,7 @@ def _check_agreement(name: str, agent: str, paths: AgentLayout) -> list[Check]:
     return []
 
 
-def _check_all(name: str, layout: HiveLayout, *, dirs: Iterable[Path], files: Iterable[Path]) -> list[Check]:
-    owner = layout.root.stat().st_uid
+def _check_all(name: str, *, owner: int, dirs: Iterable[Path], files: Iterable[Path]) -> list[Check]:
     wanted = [*((path, True) for path in dirs), *((path, False) for path in files)]
     found = [c for path, is_dir in wanted for c in _check_private(name, path, directory=is_dir, owner=owner)]
     return found or [passed(name, f"{len(wanted)} files and directories are in order")]
@@ -137,10 +159,3 @@ def _is_dir(path: Path) -> bool:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
         return False
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

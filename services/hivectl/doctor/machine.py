@@ -1,13 +1,16 @@
-"""The machine: Python, disk, isolation."""
+"""The machine: Python, disk, what separates agents."""
 
 from __future__ import annotations
 
 import os
 import platform
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from services.hivectl.doctor.check import Check, error, passed, warning
+from services.hivectl.doctor.files import has_own_user
+from shared.layout import HiveLayout
 from shared.revision import revision
 
 MIN_PYTHON = (3, 11)
@@ -16,8 +19,8 @@ ERROR_PERCENT = 95
 
 
 def check_machine(root: Path) -> list[Check]:
-    """Everything that needs no running hive."""
-    return [_check_python(), check_disk(root), _check_isolation()]
+    """Everything that needs no hive."""
+    return [_check_python(), check_disk(root)]
 
 
 def _check_python() -> Check:
@@ -57,10 +60,17 @@ def _find_stats(place: Path) -> os.statvfs_result | None:
         return None
 
 
-def _check_isolation() -> Check:
+def check_isolation(layout: HiveLayout, agents: Iterable[str]) -> Check:
+    """What separates agents: users of their own, or nothing."""
+    name = "isolation"
+    everyone = list(agents)
+    shared = [agent for agent in everyone if not has_own_user(layout, agent)]
+    if everyone and not shared:
+        return passed(name, "each agent has a user of its own; what it runs itself can read its own token")
     return warning(
-        "isolation",
-        "not isolated: agents run under the hive's own account and can read whatever it can, "
-        "also every token",
-        "run the hive under an account of its own, and give it nothing that its agents may not have",
+        name,
+        f"not isolated: {', '.join(shared) or 'agents'} run under the hive's own account and can read "
+        "whatever it can, also every token",
+        "run the hive under an account of its own, and give it nothing that its agents may not have; "
+        "or give each agent a user, as the units in deploy/systemd do",
     )

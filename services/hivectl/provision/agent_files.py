@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from services.hivectl.provision.owned import make_owned_dir, write_owned
 from services.hivectl.provision.records import refresh_hive_file
 from services.hivectl.provision.root import hive_lock
 from services.hivectl.provision.surfaces import write_mcp_config
@@ -19,7 +20,7 @@ from services.hivectl.provision.tokens import finish_rotation, next_token_file, 
 from shared.errors import Conflict, HiveError, OutcomeUnknown
 from shared.layout import AgentLayout, HiveLayout, PortPlan, check_socket_path
 from shared.runtime.credential import hash_token, new_token, retiring_path
-from shared.runtime.files import make_private_dir, remove_private, write_private
+from shared.runtime.files import remove_private
 from shared.wire.agents import Agent, CreateAgent, RotateToken
 
 
@@ -67,7 +68,7 @@ def add_agent(
         unfinished = paths.token_file.exists()
         _make_dirs(paths)
         if not unfinished:
-            write_private(paths.token_file, new_token().encode() + b"\n")
+            write_owned(paths.token_file, new_token().encode() + b"\n")
         token = read_token(paths)
         try:
             above = parent or _find_root(registry)
@@ -107,7 +108,7 @@ def ensure_agents(
                 token = new_token()
                 request = RotateToken(token_sha256=hash_token(token), grace_seconds=0)
                 registry.rotate_token(agent.name, request)
-                write_private(paths.token_file, token.encode() + b"\n")
+                write_owned(paths.token_file, token.encode() + b"\n")
             finish_rotation(paths, registry, agent.name)
             write_mcp_config(paths, ports, agent.port_block, read_token(paths))
         refresh_hive_file(layout)
@@ -138,7 +139,7 @@ def _find_root(registry: AgentRegistry) -> str | None:
 
 def _make_dirs(paths: AgentLayout) -> None:
     for path in _agent_dirs(paths):
-        make_private_dir(path)
+        make_owned_dir(path)
 
 
 def _agent_dirs(paths: AgentLayout) -> tuple[Path, ...]:
@@ -154,7 +155,7 @@ def _undo(paths: AgentLayout) -> None:
 
 
 def _move_away(paths: AgentLayout, target: Path) -> None:
-    make_private_dir(target.parent)
+    make_owned_dir(target.parent)
     number = 0
     free = target
     # Where a destruction was interrupted, and its agent brought up again in between, the name is taken.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from services.hivectl.hive_file import AgentPart, BrokerPart, HiveFile, NatsPart, read_hive_file
+from services.hivectl.provision.owned import write_owned
 from shared.layout import HiveLayout, PortPlan
-from shared.runtime.files import write_private
 
 
 def write_hive_file(layout: HiveLayout, ports: PortPlan, nats: NatsPart | None) -> None:
@@ -40,4 +40,4 @@ def _list_agents(layout: HiveLayout) -> dict[str, AgentPart]:
 
 
 def _write(layout: HiveLayout, content: HiveFile) -> None:
-    write_private(layout.hive_json, content.model_dump_json(indent=2).encode() + b"\n")
+    write_owned(layout.hive_json, content.model_dump_json(indent=2).encode() + b"\n")

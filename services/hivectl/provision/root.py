@@ -10,10 +10,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from services.hivectl.provision.owned import make_owned_dir, write_owned
 from shared.errors import HiveError, Misconfigured
 from shared.layout import DEFAULT_PORT_BASE, HiveLayout, PortPlan
 from shared.runtime.credential import new_token
-from shared.runtime.files import make_private_dir, write_private
+from shared.runtime.files import make_private_dir
 from shared.wire.names import HiveName
 
 DEFAULT_HIVE_NAME = "hive"
@@ -41,10 +42,11 @@ def ensure_hive_files(layout: HiveLayout) -> None:
         Misconfigured: when the root cannot be written, with the reason.
     """
     try:
-        for part in ("", "agents", "db", "logs", "nats", "operator", "run", "run/agents"):
-            make_private_dir(layout.root / part)
+        make_private_dir(layout.root)
+        for part in ("agents", "db", "logs", "nats", "operator", "run", "run/agents"):
+            make_owned_dir(layout.root / part)
         if not layout.operator_token_file.exists():
-            write_private(layout.operator_token_file, new_token().encode() + b"\n")
+            write_owned(layout.operator_token_file, new_token().encode() + b"\n")
     except HiveError as exc:
         raise Misconfigured(
             f"{exc.message}; name another root with --root or HIVE_ROOT, or run as its owner"
@@ -56,6 +58,9 @@ def hive_lock(layout: HiveLayout) -> Iterator[None]:
     """Hold off everybody else who changes files of this hive. Waits; not re-entrant."""
     fd = os.open(_lock_path(layout), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
+        if os.geteuid() == 0:
+            owner = layout.run_dir.stat()
+            os.fchown(fd, owner.st_uid, owner.st_gid)
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
@@ -83,7 +88,7 @@ def find_settings(layout: HiveLayout) -> HiveSettings | None:
 
 def save_settings(layout: HiveLayout, settings: HiveSettings) -> None:
     """Keep them for the next `up`."""
-    write_private(_settings_path(layout), settings.model_dump_json(indent=2).encode() + b"\n")
+    write_owned(_settings_path(layout), settings.model_dump_json(indent=2).encode() + b"\n")
 
 
 def _settings_path(layout: HiveLayout) -> Path:

@@ -6,8 +6,8 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
+from services.hivectl.provision.owned import write_owned
 from shared.layout import AGENT_PORT_BLOCK, AgentLayout, HiveLayout, PortPlan
-from shared.runtime.files import write_private
 
 # In the order of their ports; those without a unit yet are absent.
 BUILT_SURFACES: tuple[str, ...] = ("hyperhive",)
@@ -35,7 +35,7 @@ def write_mcp_config(paths: AgentLayout, ports: PortPlan, block: int, token: str
     """Write `mcp.json` (0600, atomically), unless it says the same already."""
     data = json.dumps(build_mcp_config(ports, block, token), indent=2).encode() + b"\n"
     if not paths.mcp_config.exists() or paths.mcp_config.read_bytes() != data:
-        write_private(paths.mcp_config, data)
+        write_owned(paths.mcp_config, data)
 
 
 def list_blocks(layout: HiveLayout, ports: PortPlan) -> dict[str, int]:

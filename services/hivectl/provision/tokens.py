@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+from services.hivectl.provision.owned import read_owned, write_owned
 from services.hivectl.provision.records import refresh_hive_file
 from services.hivectl.provision.root import hive_lock
 from services.hivectl.provision.surfaces import write_mcp_config
 from shared.errors import Misconfigured
 from shared.layout import AgentLayout, HiveLayout, PortPlan
 from shared.runtime.credential import hash_token, new_token, retiring_path
-from shared.runtime.files import remove_private, write_private
+from shared.runtime.files import remove_private
 from shared.wire.agents import Agent, RotateToken
 
 GRACE_SECONDS = 600
@@ -53,7 +54,7 @@ def rotate_token(
     paths = layout.agent(name)
     with hive_lock(layout):
         finish_rotation(paths, registry, name)
-        write_private(next_token_file(paths), new_token().encode() + b"\n")
+        write_owned(next_token_file(paths), new_token().encode() + b"\n")
         finish_rotation(paths, registry, name)
         write_mcp_config(paths, ports, agent.port_block, read_token(paths))
         refresh_hive_file(layout)
@@ -73,8 +74,8 @@ def finish_rotation(paths: AgentLayout, registry: RotationRegistry, name: str) -
         registry.rotate_token(name, RotateToken(token_sha256=hash_token(fresh), grace_seconds=GRACE_SECONDS))
         # The daemons' note of the old token first: they must never accept neither.
         retiring = {"sha256": hash_token(current), "expires_at": int(time.time()) + GRACE_SECONDS}
-        write_private(retiring_path(paths.token_file), json.dumps(retiring).encode() + b"\n")
-        write_private(paths.token_file, fresh.encode() + b"\n")
+        write_owned(retiring_path(paths.token_file), json.dumps(retiring).encode() + b"\n")
+        write_owned(paths.token_file, fresh.encode() + b"\n")
     remove_private(waiting)
 
 
@@ -94,7 +95,7 @@ def next_token_file(paths: AgentLayout) -> Path:
 
 def _read(path: Path) -> str:
     try:
-        token = path.read_text(encoding="ascii").strip()
+        token = read_owned(path).decode("ascii", "replace").strip()
     except OSError as exc:
         raise Misconfigured(f"{path} cannot be read: {exc.strerror}; `hivectl up` mends it") from exc
     if not token:

@@ -12,9 +12,11 @@ from services.hivectl.nats_config import find_nats_server
 from services.hivectl.provision import (
     BUILT_SURFACES,
     HiveSettings,
+    NatsFiles,
     check_nats_url,
     describe_foreign_nats,
     ensure_embedded_nats,
+    ensure_hive_files,
     find_settings,
     hive_lock,
     list_blocks,
@@ -91,6 +93,28 @@ def settle_plan(request: UpRequest, environ: Mapping[str, str] = os.environ) -> 
     blocks = list_blocks(layout, kept.ports)
     missing = {*request.agents, *([] if blocks else [ROOT_AGENT])} - set(blocks)
     listeners = _bind(settings.ports, blocks, new_agents=len(missing), with_nats=nats_url is None)
+    nats = _write_files(layout, settings, nats_url)
+    return HivePlan(layout, settings, nats, program, dict(environ)), listeners
+
+
+def prepare_files(
+    request: UpRequest, environ: Mapping[str, str] = os.environ
+) -> tuple[HiveSettings, NatsFiles]:
+    """Write the files that the units read, for a hive whose units somebody else starts. Binds nothing.
+
+    Of the environment only the hive's name counts: a server elsewhere must be named by the caller.
+
+    Raises:
+        Misconfigured: when the root cannot be written.
+    """
+    layout = request.layout
+    ensure_hive_files(layout)
+    kept = find_settings(layout) or HiveSettings()
+    settings = _settle_settings(request, environ, kept)
+    return settings, _write_files(layout, settings, request.nats_url)
+
+
+def _write_files(layout: HiveLayout, settings: HiveSettings, nats_url: str | None) -> NatsFiles:
     with hive_lock(layout):
         save_settings(layout, settings)
         nats = (
@@ -99,7 +123,7 @@ def settle_plan(request: UpRequest, environ: Mapping[str, str] = os.environ) -> 
             else ensure_embedded_nats(layout, settings)
         )
         write_hive_file(layout, settings.ports, nats.part)
-    return HivePlan(layout, settings, nats, program, dict(environ)), listeners
+    return nats
 
 
 def _settle_settings(request: UpRequest, environ: Mapping[str, str], kept: HiveSettings) -> HiveSettings:

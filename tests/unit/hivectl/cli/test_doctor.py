@@ -12,6 +12,7 @@ import pytest
 
 from services.hivectl.doctor.check import Check, Severity
 from services.hivectl.doctor.examination import examine
+from services.hivectl.doctor.files import check_agent_files
 from services.hivectl.doctor.machine import check_disk
 from services.hivectl.doctor.ports import ExpectedPort, check_ports, find_listener
 from services.hivectl.hive_file import AgentPart, BrokerPart, HiveFile
@@ -160,3 +161,17 @@ def test_missing_isolation_is_said_and_is_no_error(layout: HiveLayout) -> None:
     found = {check.name: check for check in examine(layout)}["isolation"]
     assert found.severity is Severity.WARNING
     assert "not isolated" in found.detail
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_agent_with_a_user_of_its_own_is_in_order_and_one_with_another_s_is_not(layout: HiveLayout) -> None:
+    home = layout.agent("iris").home
+    for path in (home, *home.rglob("*")):
+        os.chown(path, 4242, 4242)
+    hive = HiveFile.model_validate_json(layout.hive_json.read_bytes())
+
+    own = check_agent_files(layout, hive, user_of=lambda _: "hive-agent-iris")
+    other = check_agent_files(layout, hive, user_of=lambda _: "hive-agent-ruth")
+
+    assert all(check.ok for check in own)
+    assert "belongs to" in other[0].detail

@@ -156,3 +156,28 @@ def test_a_file_in_a_directorys_place_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(Misconfigured, match="Not a directory"):
         make_private_dir(tmp_path / "run")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_hands_over_what_it_makes_to_the_owner_of_the_directory(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 4242, 4243)
+
+    write_private(home / "token", b"one", hand_over=True)
+    make_private_dir(home / "state", hand_over=True)
+    write_private(home / "kept", b"two")
+
+    owners = {path.name: (path.stat().st_uid, path.stat().st_gid) for path in home.iterdir()}
+    assert owners == {"token": (4242, 4243), "state": (4242, 4243), "kept": (0, 0)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_directory_that_exists_keeps_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.mkdir()
+    os.chown(path, 4242, 4243)
+
+    make_private_dir(path, hand_over=True)
+
+    assert (path.stat().st_uid, mode_of(path)) == (4242, 0o700)
