@@ -1,7 +1,7 @@
 """Files that are made from code: `python -m tools.generated` writes them, a test fails when one is stale.
 
-The permissions page comes from `shared.permissions`, env examples and tables from each unit's `Settings`,
-the page of commands from the commands, the broker's document from its routes.
+The permissions page and Claude's managed settings come from `shared.permissions`, env examples and tables
+from each unit's `Settings`, the page of commands from the commands, the broker's document from its routes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from tools.broker_document import render_broker_document
 from tools.env_examples import render_env_example
 from tools.hivectl_page import render_hivectl_page
+from tools.managed_settings import render_managed_settings
 from tools.operating_tables import render_tables
 from tools.permissions_page import render_permissions_page
 
@@ -29,6 +30,7 @@ GENERATED: dict[str, Callable[[str], str]] = {
     "deploy/env/hive-mcp-http.env.example": lambda _: render_env_example(
         "hive-mcp-http", "services.hyperhive_mcp.config"
     ),
+    "deploy/claude/managed-settings.json": lambda _: render_managed_settings(),
 }
 
 

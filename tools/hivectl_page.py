@@ -38,6 +38,7 @@ _ANSWERS: dict[str, str] = {
     "`up`": "`hive`, `root`, `broker` and `nats` (`url`), `agents` by name (`urls`, `mcp_config`, `claude`), "
     "`failed`: array of texts",
     "`down`": "`running`: false",
+    "`prepare`": "`root`, `nats_config` (a path, or null), `broker_settings`: variables by name",
     "`agent list`": "array of agents: the registry's fields, `state` (`running`, `stopped`, `destroyed`), "
     "`urls` by surface, `mcp_config`, `state_dir`",
     "`agent show`, `agent add`": "one of these",

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 UNFINISHED = VENV / ".unfinished"
 LOCK_VENV = ROOT / ".tools" / "lock"
+# Extras that are deployed by themselves; each has a lock of its own, with the versions of run.txt.
+UNITS = ("broker", "mcp", "cli")
 REQUIREMENTS = {"run": ROOT / "requirements" / "run.txt", "dev": ROOT / "requirements" / "dev.txt"}
 PIP = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
@@ -174,13 +176,18 @@ def compile_locks() -> None:
         run_pip(LOCK_VENV / "bin" / "python", ["uv"], 1)
     command = [
         *(str(LOCK_VENV / "bin" / "uv"), "pip", "compile", "pyproject.toml", "--quiet", "--upgrade"),
-        *("--universal", "--python-version", "3.11", "--generate-hashes", "--all-extras"),
+        *("--universal", "--python-version", "3.11", "--generate-hashes"),
         *("--no-emit-index-url", "--no-emit-find-links", "--no-annotate"),
         *("--custom-compile-command", "make lock"),
     ]
-    groups = {"run": ["--group", "build"], "dev": ["--group", "dev", "-c", "requirements/run.txt"]}
-    for level, extra in groups.items():
-        target = REQUIREMENTS[level]
+    as_run = ["-c", "requirements/run.txt"]
+    selections = {
+        "run": ["--all-extras", "--group", "build"],
+        "dev": ["--all-extras", "--group", "dev", *as_run],
+        **{unit: ["--extra", unit, *as_run] for unit in UNITS},
+    }
+    for name, extra in selections.items():
+        target = ROOT / "requirements" / f"{name}.txt"
         say(f"lock: compiling {target.relative_to(ROOT)}")
         if subprocess.run([*command, *extra, "--output-file", str(target)], cwd=ROOT, check=False).returncode:
             give_up(f"uv could not compile {target.name}; its words are above")
