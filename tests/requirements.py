@@ -126,6 +126,10 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "notices.envelope": "each is a CloudEvent whose id is its Nats-Msg-Id",
         "notices.read-only": "a reader can neither publish nor create nor delete",
         "notices.apart": "a reader hears nothing but notices and its own inbox",
+        "notices.restored-database": (
+            "beside an older database nothing is published twice, and nothing new is taken for a copy"
+        ),
+        "notices.restored-stream": "a lost or older stream goes on with all that is new, in order",
     },
     "spec 5, system messages": {
         "notices.crash-message": "a crash puts ContainerCrash into the root agent's inbox",

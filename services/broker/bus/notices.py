@@ -10,9 +10,10 @@ import anyio
 import structlog
 from nats.js.api import Header
 
+from services.broker.bus.history import list_ids
 from services.broker.bus.link import Link, connect
 from services.broker.bus.login import BusLogin
-from services.broker.bus.stream import ensure_consumer, ensure_stream
+from services.broker.bus.stream import ensure_consumer, ensure_stream, remove_consumer
 from shared.errors import Conflict, HiveError, NotFound, Unavailable
 from shared.wire.notices import CONTENT_TYPE, STREAM, SUBJECT_ROOT
 
@@ -138,6 +139,14 @@ class NoticeBus:
             return None
         return StoredNotice(int(row.seq or 0), (row.headers or {}).get(Header.MSG_ID))
 
+    async def list_ids(self, subject: str) -> list[str]:
+        """The ids of all stored notices of a subject, the oldest first.
+
+        Raises:
+            HiveError: when NATS does not answer.
+        """
+        return await list_ids(self._get_link(), subject)
+
     async def ensure_reader(self, durable: str) -> None:
         """Have a durable pull consumer of this hive's notices, from the first one on.
 
@@ -147,6 +156,17 @@ class NoticeBus:
         if await ensure_consumer(self._get_link(), durable, subjects=self._subjects):
             _log.info("reader_consumer_created", durable=durable)
 
+    async def remove_reader(self, durable: str) -> bool:
+        """Remove a reader's consumer; says whether there was one.
+
+        Raises:
+            HiveError: when NATS does not answer or refuses.
+        """
+        removed = await remove_consumer(self._get_link(), durable)
+        if removed:
+            _log.info("reader_consumer_removed", durable=durable)
+        return removed
+
     def _get_link(self) -> Link:
         if self._link is None or self._link.closed.is_set():
             raise Unavailable("NATS is not connected")
@@ -154,13 +174,10 @@ class NoticeBus:
 
     async def _settle(self, link: Link, login: BusLogin) -> None:
         created = await ensure_stream(link)
-        self.sync_always = await _find_sync_always(login)
+        durable = await _find_sync_always(login)
         self._link, self._trouble = link, None
-        _log.info("nats_connected", stream_created=created, sync_always=self.sync_always)
-        if self.sync_always is False:
-            _log.error(
-                "nats_not_durable", effect="a power cut loses notices", expected="sync_interval: always"
-            )
+        _log.info("nats_connected", stream_created=created, sync_always=durable)
+        self._note_durability(durable)
         self._came.set()
         for listener in self.on_connected:
             listener()

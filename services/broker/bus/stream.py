@@ -85,6 +85,22 @@ async def ensure_consumer(link: Link, durable: str, *, subjects: str) -> bool:
     return False
 
 
+async def remove_consumer(link: Link, durable: str) -> bool:
+    """Remove a reader's consumer, with its position.
+
+    Returns:
+        Whether there was one.
+
+    Raises:
+        HiveError: when NATS does not answer or refuses.
+    """
+    try:
+        await link.ask(link.stream.delete_consumer(STREAM, durable), what=f"remove consumer {durable}")
+    except NotFound:
+        return False
+    return True
+
+
 def _grow(found: api.StreamConfig) -> api.StreamConfig:
     subjects = list(found.subjects or [])
     return replace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -84,6 +85,9 @@ class Relay:
     For a row in doubt the stream is asked first, and told to store it only if its subject's newest notice is
     still the one that was seen. That holds however long the outage was; the server's own check for duplicates
     forgets after an hour.
+
+    What waits at the start may be an old copy of the outbox, restored from a backup, of which anything may
+    have been published since: what the stream holds is removed first.
     """
 
     def __init__(self, store: Store, bus: NoticeBus) -> None:
@@ -101,6 +105,7 @@ class Relay:
 
     async def run(self) -> None:
         """Relay until cancelled."""
+        await self._retry(self._drop_published)
         while True:
             news = self._news = anyio.Event()
             rows = await self._retry(lambda: self._store.read(lambda tx: tx.outbox.list_oldest(BATCH)))
@@ -119,6 +124,12 @@ class Relay:
         self.wake()
         with anyio.move_on_after(seconds):
             await self._empty.wait()
+
+    async def _drop_published(self) -> None:
+        for subject in await self._store.read(lambda tx: tx.outbox.list_subjects()):
+            await self._bus.wait_connected()
+            stored = frozenset(await self._bus.list_ids(subject))
+            await self._store.write(partial(_drop, subject=subject, stored=stored))
 
     async def _relay(self, row: OutboxRow) -> None:
         async def publish() -> None:
@@ -159,6 +170,14 @@ class Relay:
                 told = exc.message
             await anyio.sleep(pause)
             pause = min(pause * 2, _MAX_PAUSE_SECONDS)
+
+
+def _drop(tx: Tx, *, subject: str, stored: frozenset[str]) -> None:
+    """Remove the rows of a subject that the stream holds already."""
+    for event_id in tx.outbox.list_event_ids(subject):
+        if event_id in stored:
+            tx.outbox.delete_by_event_id(event_id)
+            _log.info("notice_known", subject=subject, event_id=event_id)
 
 
 def _format_time(at: int) -> str:

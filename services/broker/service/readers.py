@@ -9,7 +9,7 @@ from services.broker.bus import NoticeBus
 from services.broker.service.clock import Clock
 from services.broker.store import Store, Tx
 from services.broker.store.readers import ReaderRow
-from shared.errors import HiveError
+from shared.errors import Conflict, HiveError, NotFound, Unavailable
 from shared.wire.notices import GrantReader, NoticeReader, inbox_prefix_of, reader_identity
 
 # Consumers that somebody removed at the server come back within this time.
@@ -51,8 +51,26 @@ class ReaderService:
         except HiveError as exc:
             _log.info("reader_not_ready", reader=request.name, code=exc.code, reason=exc.message)
             self.wake()
-        row = await self._store.read(lambda tx: tx.readers.get(request.name))
+        row = await self._store.read(lambda tx: tx.readers.find(request.name))
+        if row is None:
+            raise Conflict(f"the reader {request.name} was revoked meanwhile", code="revoked")
         return self._show(row)
+
+    async def revoke(self, name: str) -> None:
+        """Forget a reader and remove its consumer. Repeating it completes what was interrupted.
+
+        Raises:
+            NotFound: when there is neither.
+            Unavailable: when NATS is away; nothing was changed.
+            HiveError: when NATS refuses; the consumer may still be there.
+        """
+        if not self._bus.connected:
+            raise Unavailable("NATS is away, and the reader's consumer is there; try again when it is back")
+        known = await self._store.write(lambda tx: tx.readers.delete(name))
+        removed = await self._bus.remove_reader(reader_identity(self._hive, name))
+        if not known and not removed:
+            raise NotFound(f"there is no reader {name}; `hivectl notices readers` lists them")
+        _log.info("reader_revoked", reader=name)
 
     async def list_readers(self) -> list[NoticeReader]:
         """All readers, the oldest first."""
@@ -72,9 +90,12 @@ class ReaderService:
                 await self._news.wait()
 
     async def _ensure(self, name: str) -> None:
-        await self._bus.ensure_reader(reader_identity(self._hive, name))
+        durable = reader_identity(self._hive, name)
+        await self._bus.ensure_reader(durable)
         now = self._clock()
-        await self._store.write(lambda tx: tx.readers.set_ready(name, at=now))
+        if not await self._store.write(lambda tx: tx.readers.set_ready(name, at=now)):
+            # Revoked while we made it.
+            await self._bus.remove_reader(durable)
 
     def _show(self, row: ReaderRow) -> NoticeReader:
         identity = reader_identity(self._hive, row.name)

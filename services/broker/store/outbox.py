@@ -62,6 +62,18 @@ class OutboxRows:
         """Forget a notice that JetStream has acked."""
         self._connection.execute(delete(outbox).where(outbox.c.id == row_id))
 
+    def list_subjects(self) -> list[str]:
+        """The subjects of those that wait."""
+        return list(self._connection.scalars(select(outbox.c.subject).distinct().order_by(outbox.c.subject)))
+
+    def list_event_ids(self, subject: str) -> list[str]:
+        """The ids of those of a subject that wait."""
+        return list(self._connection.scalars(select(outbox.c.event_id).where(outbox.c.subject == subject)))
+
+    def delete_by_event_id(self, event_id: str) -> None:
+        """Forget a notice that JetStream has."""
+        self._connection.execute(delete(outbox).where(outbox.c.event_id == event_id))
+
     def count(self) -> int:
         """How many wait."""
         return self._connection.scalar(select(func.count()).select_from(outbox)) or 0

@@ -87,6 +87,8 @@ def _broker_account(hive: str, password: str, readers: Mapping[str, str]) -> Ite
         f"$JS.API.STREAM.UPDATE.{STREAM}",
         f"$JS.API.CONSUMER.INFO.{STREAM}.*",
         f"$JS.API.CONSUMER.CREATE.{STREAM}.*.{own}",
+        f"$JS.API.CONSUMER.DELETE.{STREAM}.*",
+        f"$JS.API.DIRECT.GET.{STREAM}",
         f"$JS.API.DIRECT.GET.{STREAM}.{own}",
     ]
     yield "  HIVE {"

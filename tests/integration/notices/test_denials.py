@@ -203,7 +203,6 @@ BROKER_DENIED: dict[str, Callable[[Client], Awaitable[object]]] = {
     "publish elsewhere": lambda c: c.jetstream(timeout=0.3).publish("hive.command", b""),
     "delete the stream": lambda c: c.jetstream(timeout=0.3).delete_stream(STREAM),
     "purge the stream": lambda c: c.jetstream(timeout=0.3).purge_stream(STREAM),
-    "delete a consumer": lambda c: c.jetstream(timeout=0.3).delete_consumer(STREAM, "h1-READER-other"),
     "create another stream": lambda c: c.jetstream(timeout=0.3).add_stream(name="X", subjects=["x"]),
     "push notices": lambda c: c.jetstream(timeout=0.3).add_consumer(STREAM, deliver_subject="hive.command"),
 }
