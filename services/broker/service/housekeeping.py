@@ -1,4 +1,4 @@
-"""What is thrown away in time: given answers after a day, refusals and driver events after a week; dead tokens.
+"""What is thrown away in time: given answers after a day, refusals and events after a week, dead tokens.
 
 Messages are not: only their own retention may remove those.
 """
