@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 
 from shared.errors import HiveError, InvalidInput
 from shared.runtime.answers import ErrorAnswer, answer_error
@@ -18,6 +19,7 @@ from shared.runtime.log import get_logger
 
 _MAX_SHOWN = 5
 _MAX_PART = 64
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 # Messages of pydantic that repeat what was sent; all its others name only what was expected.
 _ECHOING = {
     "union_tag_invalid": "must be one of {expected_tags}",
@@ -48,18 +50,35 @@ async def _on_invalid(_request: Request, exc: Exception) -> Response:
     return answer_error(InvalidInput(explain_validation(exc.errors())))
 
 
-async def _on_http_error(_request: Request, exc: Exception) -> Response:
+async def _on_http_error(request: Request, exc: Exception) -> Response:
     """The framework's own: no such path, no such method, a body that cannot be parsed at all."""
     assert isinstance(exc, HTTPException)
     status = exc.status_code
     if status == 404:
         return ErrorAnswer(404, "not_found", "no such path")
     if status == 405:
-        return ErrorAnswer(405, "method_not_allowed", "this path has no such method", headers=exc.headers)
+        headers = {**(exc.headers or {}), "Allow": ", ".join(_list_methods(request))}
+        return ErrorAnswer(405, "method_not_allowed", "this path has no such method", headers=headers)
     if status == 400:
         return ErrorAnswer(400, "invalid_input", "the body is not valid JSON, or is nested too deeply")
     known = HTTPStatus(status)
     return ErrorAnswer(status, known.name.lower(), known.phrase, headers=exc.headers)
+
+
+def _list_methods(request: Request) -> list[str]:
+    """All that the path has; the framework names those of the first of its routes alone."""
+    return [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL for route in _routes(request)
+        )
+    ]
+
+
+def _routes(request: Request) -> Sequence[BaseRoute]:
+    routes: Sequence[BaseRoute] = request.app.routes
+    return routes
 
 
 def explain_validation(errors: Sequence[Mapping[str, Any]]) -> str:

@@ -67,6 +67,10 @@ def build_app() -> FastAPI:
     async def pet(pet: Annotated[Cat | Dog, Body(discriminator="kind")]) -> str:
         return pet.kind
 
+    @app.delete("/pet")
+    async def no_pet() -> None:
+        return None
+
     @app.get("/page")
     async def page(limit: Annotated[int, Query(le=9)]) -> int:
         return limit
@@ -185,6 +189,10 @@ def test_unknown_paths_and_methods_have_the_same_shape(served: Served) -> None:
         "POST",
     )
     assert get(served, "/openapi.json").status_code == get(served, "/docs").status_code == 404
+
+
+def test_a_refused_method_is_told_all_that_the_path_has(served: Served) -> None:
+    assert get(served, "/pet").headers["Allow"] == "DELETE, POST"
 
 
 @pytest.mark.parametrize(
