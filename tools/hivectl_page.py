@@ -50,6 +50,10 @@ _ANSWERS: dict[str, str] = {
     "`send`, `inbox reply`": "`id`, `to`, `state` (`queued`), `recipient_state`; to `*` an object with an "
     "array of these, `sent`",
     "`inbox ack`": "`acked`, `stayed`, `stayed_count`, `acked_ids`",
+    "`inbox parked`": "array of messages, newest last, with `failed_turns` and `parked_at`",
+    "`inbox release`": "the message",
+    "`audit`": "array of `id`, `sender`, `recipient` (`?`: a name that nobody has), `code`, `reason`, "
+    "`size`, `count`, `first_at`, `last_at`, newest last",
     "`notices tail`": "one CloudEvent a line, as they come",
     "`mcp-config`": "`path`, `command`, `urls`",
     "`token rotate`": "`agent`, `token_file`, `mcp_config`, `old_token_valid`",

@@ -13,8 +13,18 @@ from shared.errors import HiveError, OutcomeUnknown, Unavailable, error_from_wir
 from shared.runtime.ids import new_ulid
 from shared.wire.agents import Agent, CreateAgent, HiveInfo, PermissionsChange, PermissionsResult, RotateToken
 from shared.wire.lifecycle import CreateJob, Job, JobKind
-from shared.wire.messages import AckResult, InboxQuery, MarkReadRequest, MessagePage, SendRequest, SendResult
+from shared.wire.messages import (
+    AckResult,
+    InboxQuery,
+    MarkReadRequest,
+    Message,
+    MessagePage,
+    ParkedPage,
+    SendRequest,
+    SendResult,
+)
 from shared.wire.notices import NoticeReader
+from shared.wire.refusals import RefusalPage, RefusalQuery
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 ANSWER_TIMEOUT_SECONDS = 20.0
@@ -98,8 +108,20 @@ class OperatorClient:
     def get_inbox(self, query: InboxQuery) -> MessagePage:
         return self._parse(MessagePage, self._call("GET", "/inbox", params=_params(query)))
 
-    def mark_read(self, request: MarkReadRequest) -> AckResult:
-        return self._parse(AckResult, self._call("POST", "/inbox/ack", request))
+    def mark_read(self, request: MarkReadRequest, *, agent: str | None = None) -> AckResult:
+        """Ack the operator's own rows, or those of an agent's inbox."""
+        path = "/inbox/ack" if agent is None else f"/agents/{agent}/inbox/ack"
+        return self._parse(AckResult, self._call("POST", path, request))
+
+    def list_parked(self, *, limit: int, before: int | None) -> ParkedPage:
+        params = {"limit": limit} if before is None else {"limit": limit, "before": before}
+        return self._parse(ParkedPage, self._call("GET", "/parked", params=params))
+
+    def release_parked(self, message_id: int) -> Message:
+        return self._parse(Message, self._call("POST", f"/messages/{message_id}/release"))
+
+    def list_refusals(self, query: RefusalQuery) -> RefusalPage:
+        return self._parse(RefusalPage, self._call("GET", "/refusals", params=_params(query)))
 
     def get_agent_inbox(self, name: str, query: InboxQuery) -> MessagePage:
         return self._parse(MessagePage, self._call("GET", f"/agents/{name}/inbox", params=_params(query)))
@@ -179,6 +201,6 @@ class OperatorClient:
             raise self._stranger() from exc
 
 
-def _params(query: InboxQuery) -> dict[str, str]:
+def _params(query: InboxQuery | RefusalQuery) -> dict[str, str]:
     dumped = query.model_dump(mode="json", exclude_none=True)
     return {key: str(value).lower() for key, value in dumped.items()}

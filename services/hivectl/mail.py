@@ -9,7 +9,7 @@ import click
 
 from services.hivectl.render import format_time, safe, safe_block
 from services.hivectl.session import Session
-from shared.wire.messages import Message, MessagePage, MessageState
+from shared.wire.messages import Message, MessagePage, MessageState, ParkedPage
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,11 +17,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _BAR = "  | "
 
 
-def page_options(function: F) -> F:
-    """`--all`, `--limit` and `--before`, passed as `include_acked`, `limit` and `before`."""
+def range_options(function: F) -> F:
+    """`--limit` and `--before`, passed as `limit` and `before`."""
     for option in (
         click.option(
-            "--before", type=click.IntRange(1), metavar="ID", help="Only messages older than this one."
+            "--before", type=click.IntRange(1), metavar="ID", help="Only those older than this one."
         ),
         click.option(
             "--limit",
@@ -31,13 +31,18 @@ def page_options(function: F) -> F:
             show_default=True,
             help="At most so many.",
         ),
-        click.option("--all", "include_acked", is_flag=True, help="Also those that were acked."),
     ):
         function = option(function)
     return function
 
 
-def print_page(session: Session, page: MessagePage, *, empty: str) -> None:
+def page_options(function: F) -> F:
+    """`--all`, `--limit` and `--before`, passed as `include_acked`, `limit` and `before`."""
+    include = click.option("--all", "include_acked", is_flag=True, help="Also those that were acked.")
+    return include(range_options(function))
+
+
+def print_page(session: Session, page: MessagePage | ParkedPage, *, empty: str) -> None:
     """All messages of a page, newest last; in JSON a bare array."""
     if session.as_json:
         session.emit_json([message.model_dump(mode="json") for message in page.messages])
@@ -60,4 +65,6 @@ def _heading(message: Message) -> str:
         parts.append(f"re #{message.in_reply_to}")
     if message.state is not MessageState.PENDING:
         parts.append(message.state)
+    if message.failed_turns:
+        parts.append(f"{message.failed_turns} failed turn{'' if message.failed_turns == 1 else 's'}")
     return safe("  ".join(parts))

@@ -59,12 +59,17 @@ def create_surface(settings: Settings) -> Surface:
     )
     host = ToolHost(UNIT, version=revision(), tools=tools, visible=grants.visible_tools)
     requested = None if settings.tool_groups is None else sorted(settings.tool_groups)
+
+    async def catch_up() -> None:
+        await status.push()
+        await inbox.remove_stale_spills()
+
     link = ControlLink(
         broker,
         hello=Hello(unit=UNIT, boot=boot, revision=revision(), tool_groups=requested),
         on_grants=grants.apply,
         describe=lambda: Report(unit=UNIT, boot=boot, turn_state=turns.state, turn_state_since=turns.since),
-        on_connect=status.push,
+        on_connect=catch_up,
     )
 
     @asynccontextmanager

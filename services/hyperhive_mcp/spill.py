@@ -5,10 +5,19 @@ The directory belongs to the agent, who may have planted links: nothing here fol
 
 from __future__ import annotations
 
+import itertools
+import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from shared.runtime.files import make_private_dir, remove_private, write_private
+from shared.errors import HiveError
+from shared.runtime.files import make_private_dir, open_directory, remove_private, write_private
+from shared.wire.model import MAX_ID
+
+# The agent may put whatever it likes into its own directory: only so many names are looked at.
+MAX_NAMES = 10_000
+_NAME = re.compile(r"([1-9][0-9]{0,18})\.txt")
 
 
 class SpillDirectory:
@@ -28,6 +37,25 @@ class SpillDirectory:
         path = self._dir / f"{message_id}.txt"
         write_private(path, body.encode(), within=self._state_dir)
         return path
+
+    def list_ids(self, *, limit: int) -> list[int]:
+        """The messages whose texts lie here, the oldest `limit`.
+
+        Raises:
+            HiveError: when the directory cannot be read, or is a link.
+        """
+        try:
+            with (
+                open_directory(self._dir, within=self._state_dir) as directory,
+                os.scandir(directory) as names,
+            ):
+                found = [_NAME.fullmatch(entry.name) for entry in itertools.islice(names, MAX_NAMES)]
+        except FileNotFoundError:
+            return []
+        except OSError as exc:
+            raise HiveError(f"cannot read {self._dir}: {exc.strerror}", code="storage_failed") from exc
+        ids = sorted(int(match[1]) for match in found if match)
+        return [number for number in ids if number <= MAX_ID][:limit]
 
     def remove(self, message_ids: Iterable[int]) -> None:
         """Remove what was acked; what is not there needs no removing.

@@ -1,4 +1,4 @@
-"""`hivectl inbox`: what agents sent to the operator; reading it acks nothing."""
+"""`hivectl inbox`: what agents sent to the operator, and their messages that were put aside."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import click
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.command import HiveGroup, pass_session
-from services.hivectl.mail import page_options, print_page
+from services.hivectl.mail import page_options, print_page, range_options
+from services.hivectl.names import AGENT_NAME
 from services.hivectl.outgoing import check_body, send_message
+from services.hivectl.render import safe
 from services.hivectl.session import Session
 from shared.errors import Conflict, NotFound
 from shared.wire.messages import InboxQuery, MarkReadRequest, Message
+from shared.wire.model import MAX_ID
 from shared.wire.names import SYSTEM
 
-_ID = click.IntRange(1, 2**63 - 1)
+_ID = click.IntRange(1, MAX_ID)
 
 
 @click.group(
@@ -24,6 +27,7 @@ _ID = click.IntRange(1, 2**63 - 1)
         ("hivectl inbox", "what is not acked yet, newest last"),
         ('hivectl inbox reply 12 "yes, go ahead"', "answers message 12 in its thread"),
         ("hivectl inbox ack 12", "marks everything up to message 12 as read"),
+        ("hivectl inbox parked", "messages that agents' turns failed on"),
         ("hivectl inbox --all --limit 200 --json", ""),
     ),
 )
@@ -60,7 +64,7 @@ def reply(session: Session, message_id: int, body: str, urgent: bool) -> None:
 
 
 def _find_message(client: OperatorClient, message_id: int) -> Message:
-    page = client.get_inbox(InboxQuery(include_acked=True, limit=1, before=min(message_id + 1, 2**63 - 1)))
+    page = client.get_inbox(InboxQuery(include_acked=True, limit=1, before=min(message_id + 1, MAX_ID)))
     for message in page.messages:
         if message.id == message_id:
             return message
@@ -69,16 +73,70 @@ def _find_message(client: OperatorClient, message_id: int) -> Message:
     )
 
 
-@inbox.command(examples=(("hivectl inbox ack 12", "marks everything up to message 12 as read"),))
-@click.argument("up_to", type=_ID, metavar="UP_TO")
+@inbox.command(
+    examples=(
+        ("hivectl inbox ack 12", "marks everything up to message 12 as read"),
+        ("hivectl inbox ack --all", "marks everything as read"),
+        ("hivectl inbox ack --all --agent iris", "iris never gets what waits for her now"),
+        ("hivectl inbox ack --id 12 --agent iris", "only this one, also when it is parked"),
+    ),
+)
+@click.argument("up_to", type=_ID, metavar="[UP_TO]", required=False)
+@click.option("--all", "everything", is_flag=True, help="Everything that is there now.")
+@click.option("--id", "ids", type=_ID, multiple=True, metavar="ID", help="This message alone; repeatable.")
+@click.option("--agent", type=AGENT_NAME, metavar="NAME", help="In this agent's inbox instead of your own.")
 @pass_session
-def ack(session: Session, up_to: int) -> None:
-    """Mark every message up to id UP_TO as read."""
+def ack(
+    session: Session, up_to: int | None, everything: bool, ids: tuple[int, ...], agent: str | None
+) -> None:
+    """Mark messages as read: up to id UP_TO, all of them, or single ones.
+
+    They are done with: an agent whose messages these are never gets them again. Parked ones are marked only
+    by --id.
+    """
+    if (up_to is not None) + everything + bool(ids) != 1:
+        raise click.UsageError("give UP_TO, or --all, or --id")
+    if ids:
+        request = MarkReadRequest(ids=list(ids))
+    else:
+        request = MarkReadRequest(up_to=MAX_ID if up_to is None else up_to)
     with session.open_client() as client:
-        result = client.mark_read(MarkReadRequest(up_to=up_to))
+        result = client.mark_read(request, agent=agent)
     if session.as_json:
         session.emit_json(result.model_dump(mode="json"))
         return
     click.echo(f"{result.acked} marked as read")
     if result.stayed_count:
         click.echo(f"{result.stayed_count} stayed: an urgent message overtook them")
+
+
+@inbox.command(
+    examples=(
+        ("hivectl inbox parked", ""),
+        ("hivectl inbox release 12", "its agent gets message 12 again"),
+        ("hivectl inbox ack --id 12 --agent iris", "gives message 12 up"),
+    ),
+)
+@range_options
+@pass_session
+def parked(session: Session, limit: int, before: int | None) -> None:
+    """Show messages of all agents that were put aside: five turns that took them have failed.
+
+    They wake nobody until they are released.
+    """
+    with session.open_client() as client:
+        page = client.list_parked(limit=limit, before=before)
+    print_page(session, page, empty="no message is parked")
+
+
+@inbox.command(examples=(("hivectl inbox release 12", ""),))
+@click.argument("message_id", type=_ID, metavar="ID")
+@pass_session
+def release(session: Session, message_id: int) -> None:
+    """Let a parked message go again: its agent gets it, with five new attempts."""
+    with session.open_client() as client:
+        message = client.release_parked(message_id)
+    if session.as_json:
+        session.emit_json(message.model_dump(mode="json"))
+        return
+    click.echo(safe(f"#{message.id} waits for {message.recipient} again"))

@@ -15,20 +15,26 @@ import structlog
 from services.hyperhive_mcp.service.wording import render_ack, render_message, render_send
 from services.hyperhive_mcp.spill import SpillDirectory
 from shared.client import BrokerClient
+from shared.errors import HiveError
 from shared.prose import cut_utf8, make_nonce
 from shared.wire.messages import (
     MAX_RECV,
     MAX_RESULT_BYTES,
     AckRequest,
     Message,
+    MessageState,
     RecvRequest,
     RecvResult,
     ReleaseRequest,
     SendRequest,
+    StatesRequest,
 )
 
 # What a rendered row needs besides its body: marker, fence, the note on a cut and the last line.
 ROW_OVERHEAD_BYTES = 400
+MAX_BODY_SHOWN_BYTES = MAX_RESULT_BYTES - ROW_OVERHEAD_BYTES * 2
+MAX_SWEPT = 1_000
+SWEEP_SECONDS = 2.0
 
 log = structlog.get_logger(__name__)
 
@@ -69,14 +75,33 @@ class InboxService:
         """Ack every own row up to `up_to`; rows that an urgent one overtook unseen stay."""
         result = await self._broker.ack(AckRequest(up_to=up_to))
         await anyio.to_thread.run_sync(partial(self._spill.remove, result.acked_ids))
+        await self.remove_stale_spills()
         return render_ack(result, up_to)
+
+    async def remove_stale_spills(self) -> None:
+        """Remove whole texts of messages that were acked otherwise, such as by the operator.
+
+        Never fails and never takes long: what is left is found the next time.
+        """
+        try:
+            with anyio.fail_after(SWEEP_SECONDS):
+                ids = await anyio.to_thread.run_sync(partial(self._spill.list_ids, limit=MAX_SWEPT))
+                if ids:
+                    states = (await self._broker.get_states(StatesRequest(ids=ids))).states
+                    acked = [number for number in ids if states.get(number) is MessageState.ACKED]
+                    await anyio.to_thread.run_sync(partial(self._spill.remove, acked))
+        except (HiveError, TimeoutError) as exc:
+            log.warning("spills_not_swept", reason=str(exc))
 
     async def _render(self, result: RecvResult) -> str:
         now = int(time.time())
         nonce = make_nonce(message.body for message in result.messages)
         parts: list[str] = []
+        # Where long texts come in, those that nobody needs any more go: the directory cannot grow for ever.
+        if any(_size(message) > MAX_BODY_SHOWN_BYTES for message in result.messages):
+            await self.remove_stale_spills()
         for message in result.messages:
-            body, note = await self._fit(message, MAX_RESULT_BYTES - ROW_OVERHEAD_BYTES * 2)
+            body, note = await self._fit(message, MAX_BODY_SHOWN_BYTES)
             parts.append(render_message(message, body=body, nonce=nonce, now=now, note=note))
         if not parts:
             parts.append("Inbox empty.")
@@ -84,7 +109,7 @@ class InboxService:
         return "\n\n".join(parts)
 
     async def _fit(self, message: Message, max_bytes: int) -> tuple[str, str | None]:
-        size = len(message.body.encode())
+        size = _size(message)
         if size <= max_bytes:
             return message.body, None
         path = await anyio.to_thread.run_sync(partial(self._spill.write, message.id, message.body))
@@ -97,3 +122,7 @@ class InboxService:
         if ids:
             released = await self._broker.release(ReleaseRequest(ids=ids))
             log.info("rows_given_back", rows=released.released)
+
+
+def _size(message: Message) -> int:
+    return len(message.body.encode())

@@ -1,0 +1,79 @@
+"""Whole texts of long messages leave the state directory when their message is done with, by whomever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.access import AgentAccess
+from tests.support.prose import ids_of
+from tests.support.units import Units
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.requirement("recv.spill-removed")
+
+LONG = "x" * 45_000
+
+
+def receive_long(units: Units, iris: AgentAccess) -> tuple[int, Path]:
+    """Have iris take a long message; answers its id and the file of its text."""
+    number = units.operator.send("iris", LONG)
+    assert ids_of(iris.call("recv").ok()) == [number]
+    path = iris.state_dir / "inbox" / f"{number}.txt"
+    assert path.read_text() == LONG
+    return number, path
+
+
+def ack_as_operator(units: Units, number: int) -> None:
+    done = units.operator.json("POST", "/agents/iris/inbox/ack", {"ids": [number]})
+    assert done["acked_ids"] == [number]
+
+
+def test_what_the_operator_acked_is_removed_with_the_next_ack(units: Units, iris: AgentAccess) -> None:
+    first, path = receive_long(units, iris)
+    second, kept = receive_long(units, iris)
+    ack_as_operator(units, first)
+    iris.call("ack_until", up_to=first).ok()
+    assert (path.exists(), kept.exists()) == (False, True)
+    ack_as_operator(units, second)
+
+
+def test_what_the_operator_acked_is_removed_before_another_long_text_comes(
+    units: Units, iris: AgentAccess
+) -> None:
+    first, path = receive_long(units, iris)
+    ack_as_operator(units, first)
+    second, kept = receive_long(units, iris)
+    assert (path.exists(), kept.exists()) == (False, True)
+    ack_as_operator(units, second)
+
+
+def test_a_start_removes_what_was_acked_meanwhile_and_nothing_else(units: Units, iris: AgentAccess) -> None:
+    acked, path = receive_long(units, iris)
+    _, open_text = receive_long(units, iris)
+    others = [iris.state_dir / "inbox" / name for name in ("999999999.txt", "notes.txt", "00.txt")]
+    for other in others:
+        other.write_text("the agent's own")
+    units.surfaces["iris"].kill()
+    ack_as_operator(units, acked)
+    units.surfaces["iris"].start()
+    eventually(lambda: not path.exists(), what="the text of the acked message is gone")
+    assert [file.exists() for file in (open_text, *others)] == [True] * 4
+
+
+def test_a_directory_that_is_a_link_is_left_alone(units: Units, iris: AgentAccess, tmp_path: Path) -> None:
+    number = units.operator.send("iris", "short")
+    inbox = iris.state_dir / "inbox"
+    inbox.mkdir(exist_ok=True)
+    inbox.rename(iris.state_dir / "moved")
+    bait = tmp_path / f"{number}.txt"
+    bait.write_text("not the daemon's to remove")
+    inbox.symlink_to(tmp_path)
+    try:
+        ack_as_operator(units, number)
+        later = units.operator.send("iris", "another")
+        iris.call("ack_until", up_to=later).ok()
+        assert bait.exists()
+    finally:
+        inbox.unlink()
