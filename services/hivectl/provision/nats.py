@@ -12,11 +12,11 @@ from pathlib import Path
 
 from services.hivectl.hive_file import NatsPart, read_secret
 from services.hivectl.nats_config import BROKER_USER, SYS_USER, render_config
+from services.hivectl.provision.owned import make_owned_dir, write_owned
 from services.hivectl.provision.root import HiveSettings
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
 from shared.runtime.credential import new_token
-from shared.runtime.files import make_private_dir, write_private
 from shared.wire.notices import inbox_prefix_of, reader_identity
 
 DEFAULT_READER = "default"
@@ -37,12 +37,12 @@ def ensure_embedded_nats(layout: HiveLayout, settings: HiveSettings) -> NatsFile
     """Write the configuration of our own server; passwords are made once and kept."""
     nats_dir = layout.nats_dir
     for path in (nats_dir, nats_dir / "store", _readers_dir(layout)):
-        make_private_dir(path)
+        make_owned_dir(path)
     broker_file = nats_dir / "broker.password"
     sys_file = nats_dir / "sys.password"
     for path in (broker_file, sys_file, _reader_file(layout, DEFAULT_READER)):
         if not path.exists():
-            write_private(path, new_token().encode() + b"\n")
+            write_owned(path, new_token().encode() + b"\n")
     config = nats_dir / "nats.conf"
     text = render_config(
         port=settings.ports.nats,
@@ -54,7 +54,7 @@ def ensure_embedded_nats(layout: HiveLayout, settings: HiveSettings) -> NatsFile
         sys_password=read_secret(sys_file),
         readers={path.stem: read_secret(path) for path in sorted(_readers_dir(layout).glob("*.password"))},
     )
-    write_private(config, text.encode())
+    write_owned(config, text.encode())
     url = f"nats://127.0.0.1:{settings.ports.nats}"
     broker_settings = {
         "HIVE_BROKER_NATS_URL": url,
