@@ -48,13 +48,18 @@ def cap(text: str, limit: int = MAX_RESULT_BYTES) -> str:
 
 
 def size_of(value: object) -> int:
-    """The size of a JSON-like value in bytes, roughly: for logs."""
-    if isinstance(value, str):
-        return len(value.encode(errors="replace"))
-    if isinstance(value, dict):
-        return sum(size_of(key) + size_of(item) for key, item in value.items())
-    if isinstance(value, list):
-        return sum(size_of(item) for item in value)
-    if isinstance(value, types.TextContent):
-        return size_of(value.text)
-    return 8
+    """The size of a JSON-like value in bytes, roughly: for logs. However deep it is: callers choose that."""
+    size = 0
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, types.TextContent):
+            item = item.text
+        if isinstance(item, dict):
+            left += item.keys()
+            left += item.values()
+        elif isinstance(item, list):
+            left += item
+        else:
+            size += len(item.encode(errors="replace")) if isinstance(item, str) else 8
+    return size

@@ -54,6 +54,8 @@ class Guard:
         if answer is None and request.has_body:
             body = _Body(receive, self._max_body_bytes)
             answer = await body.fill()
+            if answer is None and not body.is_whole:
+                return
             receive = body.replay
         await (answer or self.app)(scope, receive, send)
 
@@ -106,7 +108,10 @@ class _Head:
 
 
 class _Body:
-    """A request's body, read up to the limit before the app starts, then given to it in one piece."""
+    """A request's body, read up to the limit before the app starts, then given to it in one piece.
+
+    A caller who leaves before it is complete has asked for nothing: `is_whole` stays false.
+    """
 
     def __init__(self, receive: Receive, limit: int) -> None:
         self._receive = receive
@@ -115,13 +120,11 @@ class _Body:
         self._whole: Message | None = None
 
     async def fill(self) -> ErrorAnswer | None:
-        """Read it all; the answer when it is too large or too slow."""
+        """Read it all, or until the caller leaves; the answer when it is too large or too slow."""
         with anyio.move_on_after(BODY_SECONDS):
             while True:
                 message = await self._receive()
                 if message["type"] != "http.request":
-                    # The caller left; the app hears so when it asks for the body.
-                    self._whole = message
                     return None
                 self._content += message.get("body", b"")
                 if len(self._content) > self._limit:
@@ -135,6 +138,10 @@ class _Body:
             f"the body did not arrive within {BODY_SECONDS:.0f} s",
             headers={"Connection": "close"},
         )
+
+    @property
+    def is_whole(self) -> bool:
+        return self._whole is not None
 
     async def replay(self) -> Message:
         """Stand in for `receive`: the whole body once, then what really comes."""

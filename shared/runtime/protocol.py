@@ -1,44 +1,126 @@
-"""uvicorn's HTTP protocol with a limit on request heads, which it does not have. Used by `serve` alone."""
+"""uvicorn's HTTP protocol with limits on request heads, which it does not have. Used by `serve` alone."""
 
 from __future__ import annotations
+
+import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shared.runtime.log import get_logger
 
 MAX_HEAD_BYTES = 65_536
-_REFUSAL = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 log = get_logger()
 
 
-class LimitedProtocol(HttpToolsProtocol):
-    """Drops a connection whose request line and headers pass `MAX_HEAD_BYTES`.
+class _HeadTooLarge(Exception):
+    """Stops the parser."""
 
-    It looks after every read from the socket, so a head that arrives in one read may be somewhat larger.
+
+class LimitedProtocol(HttpToolsProtocol):
+    """Drops a connection whose request line and headers pass `MAX_HEAD_BYTES` or take over `head_seconds`.
+
+    The same number of bytes bounds what the parser keeps to itself until it is complete: a header, a trailer,
+    the extension of a chunk. One read from the socket may be more than that.
     """
 
-    _head_bytes = 0
+    head_seconds = 30.0
+
     _head_open = True
+    _head_bytes = 0
+    _silent_bytes = 0
+    _too_large = False
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect a head."""
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._stop_timer()
+        super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         """Start to count."""
+        self._silent_bytes = 0
         self._head_open = True
         self._head_bytes = 0
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        """Count a piece of the target."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header. A trailer is dropped: it would join the headers that the guard has checked."""
+        self._count(len(name) + len(value))
+        if self._head_open:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """Stop counting; bodies are the guard's."""
+        """Stop the clock; bodies are the guard's."""
+        self._silent_bytes = 0
         self._head_open = False
+        self._stop_timer()
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """Note that it goes on."""
+        self._silent_bytes = 0
+        super().on_body(body)
+
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, then see whether the head is still coming."""
+        """Feed the parser, and bound what it keeps to itself."""
+        self._silent_bytes += len(data)
         super().data_received(data)
-        if not self._head_open:
+        if self.transport.is_closing():
             return
-        self._head_bytes += len(data)
-        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            log.warning("request_head_too_large", limit=MAX_HEAD_BYTES)
-            self.transport.write(_REFUSAL)
+        if self._silent_bytes > MAX_HEAD_BYTES + len(data):
+            self._refuse_size()
+        elif self._timer is None and self.timeout_keep_alive_task is None and self._awaits_head():
+            self._start_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser could not go on with."""
+        if self._too_large:
+            self._refuse_size()
+        else:
+            super().send_400_response(msg)
+
+    def _awaits_head(self) -> bool:
+        return self._head_open or self.cycle is None or self.cycle.response_complete
+
+    def _count(self, size: int) -> None:
+        self._silent_bytes = 0
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._too_large = True
+            raise _HeadTooLarge
+
+    def _refuse_size(self) -> None:
+        log.warning("request_head_too_large", limit=MAX_HEAD_BYTES)
+        self.transport.write(_TOO_LARGE)
+        self.transport.close()
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.write(_TOO_SLOW)
             self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: the request is answered without it, and uvicorn would tell to install a library."""

@@ -57,11 +57,13 @@ class Served:
 
 
 @contextmanager
-def serving(app: ASGIApp, host: str = "127.0.0.1") -> Iterator[Served]:
+def serving(
+    app: ASGIApp, host: str = "127.0.0.1", protocol: type[LimitedProtocol] = LimitedProtocol
+) -> Iterator[Served]:
     listener = bind_listener(host, 0, setting="none")
     port = listener.getsockname()[1]
     config = uvicorn.Config(
-        app, http=LimitedProtocol, ws="none", lifespan="on", log_config=None, proxy_headers=False
+        app, http=protocol, ws="none", lifespan="on", log_config=None, proxy_headers=False
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))

@@ -285,3 +285,35 @@ async def test_websockets_are_refused() -> None:
     await Guard(app, authenticate=authenticate, max_body_bytes=1)({"type": "websocket"}, receive, send)
 
     assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.anyio
+async def test_a_caller_who_leaves_before_its_body_is_complete_has_asked_for_nothing() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("reached")
+
+    async def authenticate(_path: str, _token: str) -> object | None:
+        return "anybody"
+
+    arriving = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> Any:
+        return next(arriving)
+
+    async def send(message: Any) -> None:
+        raise AssertionError("answered")
+
+    headers = {
+        "host": "localhost",
+        "authorization": "Bearer x",
+        "content-type": "application/json",
+        "content-length": "2",
+    }
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "server": ("127.0.0.1", 80),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    await Guard(app, authenticate=authenticate, max_body_bytes=9)(scope, receive, send)
