@@ -7,6 +7,15 @@ import pytest
 from tests.requirements import REQUIREMENTS
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--database",
+        choices=["both", "sqlite", "postgresql"],
+        default="both",
+        help="which databases the broker's tests run on",
+    )
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -9,16 +9,14 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.engine import build_engine, create_sqlite_file, parse_url
 from services.broker.store.failures import translate
 from shared.errors import Misconfigured
 
-# Any fixed number does, as long as nothing else in the database uses it.
-_ADVISORY_LOCK = 0x6869_7665
-_LOCK_TIMEOUT_MS = 60_000
+_LOCK_SECONDS = 60
 
 _log = structlog.get_logger(__name__)
 
@@ -35,16 +33,11 @@ def upgrade_schema(database_url: str) -> None:
         create_sqlite_file(url)
     except OSError as exc:
         raise Misconfigured(f"cannot create the database {url.database}: {exc.strerror}") from exc
-    engine = build_engine(url)
+    engine = build_engine(url, lock_seconds=_LOCK_SECONDS)
     try:
-        with engine.connect() as connection:
-            if engine.dialect.name == "sqlite":
-                # A driver-level call: the pragma must precede the transaction, which SQLAlchemy would begin.
-                connection.connection.cursor().execute(f"PRAGMA busy_timeout={_LOCK_TIMEOUT_MS}")
-            with connection.begin():
-                if engine.dialect.name == "postgresql":
-                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
-                _upgrade(connection)
+        # On both databases a transaction begins with the lock that all who write take.
+        with engine.begin() as connection:
+            _upgrade(connection)
     except SQLAlchemyError as exc:
         raise translate(exc) from exc
     finally:

@@ -69,10 +69,7 @@ class Prepared:
         try:
             cursor.execute(form.sql, form.bind(values))
         except dialect.loaded_dbapi.Error as exc:
-            # As SQLAlchemy raises it, so that errors are looked at in one place; without the values.
-            raise DBAPIError.instance(
-                form.sql, None, exc, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect
-            ) from exc
+            raise _wrap(exc, connection, form.sql) from exc
         return cursor
 
     def _compile(self, connection: Connection) -> _Form:
@@ -95,6 +92,23 @@ def run_plain(connection: Connection, sql: str) -> None:
     try:
         connection.connection.cursor().execute(sql)
     except dialect.loaded_dbapi.Error as exc:
-        raise DBAPIError.instance(
-            sql, None, exc, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect
-        ) from exc
+        raise _wrap(exc, connection, sql) from exc
+
+
+def _wrap(error: BaseException, connection: Connection, sql: str) -> BaseException:
+    """The error as SQLAlchemy raises it, so that errors are looked at in one place; without the values."""
+    dialect = connection.dialect
+    lost = dialect.is_disconnect(error, None, None)  # type: ignore[arg-type]  # of the driver's own class
+    if lost:
+        # As SQLAlchemy does it: the others of the pool are as old as this one, and the server is another now.
+        connection.invalidate(error)
+        connection.engine.dispose()
+    return DBAPIError.instance(
+        sql,
+        None,
+        error,
+        dialect.loaded_dbapi.Error,
+        hide_parameters=True,
+        connection_invalidated=lost,
+        dialect=dialect,
+    )

@@ -14,6 +14,7 @@ from services.broker.store.idempotency import IdempotencyRows
 from services.broker.store.inbox import InboxRows
 from services.broker.store.jobs import JobRows
 from services.broker.store.messages import MessageRows
+from services.broker.store.news import Item, Topic
 from services.broker.store.outbox import OutboxRows
 from services.broker.store.parked import ParkedRows
 from services.broker.store.readers import ReaderRows
@@ -22,7 +23,7 @@ from services.broker.store.tokens import TokenRows
 
 
 class Tx:
-    """One transaction, or one savepoint of it. Holds no state but the hooks to run after the commit.
+    """One transaction, or one savepoint of it. Holds no state but what to do after the commit.
 
     Args:
         connection: where it runs.
@@ -31,6 +32,7 @@ class Tx:
 
     def __init__(self, connection: Connection, gauge: PendingGauge | None = None) -> None:
         self.hooks: list[Callable[[], None]] = []
+        self.news: list[Item] = []
         self.agents = AgentRows(connection)
         self.tokens = TokenRows(connection)
         self.messages = MessageRows(connection, gauge)
@@ -47,3 +49,7 @@ class Tx:
     def on_commit(self, hook: Callable[[], None]) -> None:
         """Have `hook` called in the event loop once this work is committed; never if it is not."""
         self.hooks.append(hook)
+
+    def announce(self, topic: Topic, subject: int | None = None) -> None:
+        """Have the other brokers on this database told of `topic` once this work is committed."""
+        self.news.append(Item(topic, subject))

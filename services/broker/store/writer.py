@@ -1,7 +1,7 @@
 """One thread that does all writing, with group commit: what queues up during a commit is the next batch.
 
-Each unit of work runs in a savepoint of its own, so a failing one takes nothing else with it. A caller is
-answered only after the COMMIT that holds its work.
+Each unit of work of a batch runs in a savepoint of its own, so a failing one takes nothing else with it. A
+caller is answered only after the COMMIT that holds its work.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import Context, copy_context
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from services.broker.store.failures import translate
+from services.broker.store.failures import is_passing, translate
 from services.broker.store.gauge import PendingGauge
-from services.broker.store.prepared import run_plain
+from services.broker.store.news import Item
 from services.broker.store.tx import Tx
+from services.broker.store.unit import Unit, run_unit
 from shared.errors import HiveError, Unavailable
 
 MAX_BATCH = 256
@@ -33,27 +32,28 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class _Unit:
-    run: Callable[[Tx], Any]
-    future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
-    value: Any = None
-    error: BaseException | None = None
-    hooks: list[Callable[[], None]] = field(default_factory=list)
-    # So that the request id is known in the writer's thread too.
-    context: Context = field(default_factory=copy_context)
-
-
 class Writer:
-    """Runs units of work one after the other, many to a transaction."""
+    """Runs units of work one after the other, many to a transaction.
+
+    Args:
+        engine: whose transactions write.
+        gauge: for the only writer of a database.
+        announce: tells other brokers on the database what was committed.
+        max_queued: units that may wait.
+    """
 
     def __init__(
-        self, engine: Engine, *, gauge: PendingGauge | None = None, max_queued: int = MAX_QUEUED
+        self,
+        engine: Engine,
+        *,
+        gauge: PendingGauge | None = None,
+        announce: Callable[[Engine, Sequence[Item]], None] | None = None,
+        max_queued: int = MAX_QUEUED,
     ) -> None:
         self._engine = engine
         self._gauge = gauge
-        self._queue: queue.Queue[_Unit | None] = queue.Queue(max_queued + 1)
+        self._announce = announce
+        self._queue: queue.Queue[Unit | None] = queue.Queue(max_queued + 1)
         self._max_queued = max_queued
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         self._closing = False
@@ -75,7 +75,7 @@ class Writer:
             raise Unavailable("the broker is overloaded; nothing was stored. Try again in a moment")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put_nowait(_Unit(run, future, loop))
+        self._queue.put_nowait(Unit(run, future, loop))
         return await future
 
     def close(self) -> None:
@@ -92,13 +92,14 @@ class Writer:
             if batch:
                 self._do(batch)
                 _answer(batch)
+                self._tell(batch)
             if last:
                 return
 
-    def _next_batch(self) -> tuple[list[_Unit], bool]:
+    def _next_batch(self) -> tuple[list[Unit], bool]:
         """Wait for one unit, then take all that is queued; also says whether that was the last batch."""
         item = self._queue.get()
-        batch: list[_Unit] = []
+        batch: list[Unit] = []
         while item is not None:
             batch.append(item)
             if len(batch) == MAX_BATCH:
@@ -109,18 +110,9 @@ class Writer:
                 return batch, False
         return batch, True
 
-    def _do(self, batch: list[_Unit]) -> None:
-        committing = False
+    def _do(self, batch: list[Unit]) -> None:
         try:
-            with self._engine.connect() as connection, connection.begin() as transaction:
-                for unit in batch:
-                    _run_one(connection, unit, self._gauge)
-                committing = True
-                transaction.commit()
-        except SQLAlchemyError as exc:
-            error = translate(exc, committing=committing)
-            error.__cause__ = exc
-            self._fail(batch, error)
+            self._commit(batch, may_repeat=True)
         except HiveError as exc:
             self._fail(batch, exc)
         except Exception as exc:  # noqa: BLE001 - the thread must outlive any bug, and waiters must be answered
@@ -129,43 +121,46 @@ class Writer:
         self.batches += 1
         self.units += len(batch)
 
-    def _fail(self, batch: list[_Unit], error: Exception) -> None:
+    def _commit(self, batch: list[Unit], *, may_repeat: bool) -> None:
+        committing = False
+        try:
+            with self._engine.connect() as connection, connection.begin() as transaction:
+                for unit in batch:
+                    run_unit(connection, unit, self._gauge, alone=len(batch) == 1)
+                if len(batch) > 1 or batch[0].error is None:
+                    committing = True
+                    transaction.commit()
+                else:
+                    transaction.rollback()
+        except SQLAlchemyError as exc:
+            # Before COMMIT nothing is stored, so that it can all be done again.
+            if not (may_repeat and not committing and is_passing(exc)):
+                raise translate(exc, committing=committing) from exc
+            _log.info("batch_repeated", units=len(batch), reason=str(exc.__cause__ or exc)[:300])
+            for unit in batch:
+                unit.reset()
+            self._commit(batch, may_repeat=False)
+
+    def _fail(self, batch: list[Unit], error: Exception) -> None:
         _log.warning("commit_failed", units=len(batch), reason=str(error.__cause__ or error)[:300])
         if self._gauge is not None:
             self._gauge.clear()
         for unit in batch:
             if unit.error is None:
                 unit.error = error
-            unit.hooks = []
+            unit.hooks, unit.news = [], []
+
+    def _tell(self, batch: list[Unit]) -> None:
+        """Tell other brokers, apart from the commit: within it this would hold up all other commits."""
+        items = [item for unit in batch for item in unit.news]
+        if items and self._announce is not None:
+            try:
+                self._announce(self._engine, items)
+            except (HiveError, SQLAlchemyError) as exc:
+                _log.warning("news_not_told", reason=str(exc.__cause__ or exc)[:300])
 
 
-def _run_one(connection: Connection, unit: _Unit, gauge: PendingGauge | None) -> None:
-    """Run one unit in a savepoint; only an error of the savepoint itself gets out and fails the batch."""
-    run_plain(connection, "SAVEPOINT unit")
-    tx = Tx(connection, gauge)
-    try:
-        unit.value = unit.context.run(unit.run, tx)
-    except SQLAlchemyError as exc:
-        unit.error = translate(exc)
-        unit.error.__cause__ = exc
-    except Exception as exc:  # noqa: BLE001 - whatever a unit raises belongs to its caller
-        unit.error = exc
-    if unit.error is None:
-        run_plain(connection, "RELEASE SAVEPOINT unit")
-        unit.hooks = tx.hooks
-        return
-    try:
-        run_plain(connection, "ROLLBACK TO SAVEPOINT unit")
-        run_plain(connection, "RELEASE SAVEPOINT unit")
-    except SQLAlchemyError as exc:
-        # On a full disk SQLite rolls back everything by itself: the whole batch fails, for the first reason.
-        first = unit.error.__cause__
-        if isinstance(first, SQLAlchemyError):
-            raise unit.error from first
-        raise translate(exc) from exc
-
-
-def _answer(batch: list[_Unit]) -> None:
+def _answer(batch: list[Unit]) -> None:
     """Resolve the futures in the event loop, one hop a batch."""
 
     def resolve() -> None:

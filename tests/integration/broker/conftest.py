@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.broker.running import Broker, Peer, running_broker
+from tests.integration.conftest import Databases
+
+
+@pytest.fixture(autouse=True)
+def _database(database_setting: None) -> None:
+    """Every test here runs on each database."""
 
 
 @pytest.fixture
@@ -20,12 +26,14 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 
 @pytest.fixture(scope="module")
-async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+async def standing(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
     """The same, shared by the tests of a module: for requests that must be refused."""
-    async with running_broker(tmp_path_factory.mktemp("broker")) as broker:
-        await broker.add("ruth")
-        await broker.add("iris", parent="ruth")
-        yield broker
+    root = tmp_path_factory.mktemp("broker")
+    with databases.make(root) as url:
+        async with running_broker(root, database_url=url) as broker:
+            await broker.add("ruth")
+            await broker.add("iris", parent="ruth")
+            yield broker
 
 
 @pytest.fixture

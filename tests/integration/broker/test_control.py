@@ -163,6 +163,7 @@ async def test_open_streams_end_at_once_when_the_broker_stops(tmp_path: Path) ->
                     await late.drain()
 
 
+@pytest.mark.database("sqlite")
 async def test_a_second_broker_on_the_same_database_does_not_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         second = create_app(broker.settings)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pkgutil
 import sqlite3
 import stat
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import anyio
@@ -12,11 +14,15 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from anyio import to_thread
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, text
 
-from services.broker.migrations import upgrade_schema
+from services.broker.migrations import upgrade_schema, versions
+from services.broker.store.engine import build_engine, parse_url
 from services.broker.tables import metadata
 from shared.errors import Misconfigured
+
+HEAD = max(module.name for module in pkgutil.iter_modules(versions.__path__)).partition("_")[0]
+only_sqlite = pytest.mark.database("sqlite")
 
 
 @pytest.fixture
@@ -28,16 +34,24 @@ def url_of(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
-def test_the_revisions_make_exactly_the_tables_of_the_code(file: Path) -> None:
-    upgrade_schema(url_of(file))
-    upgrade_schema(url_of(file))
-    engine = create_engine(url_of(file))
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, metadata) == []
+@contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    """A transaction on a database."""
+    engine = build_engine(parse_url(url))
+    with engine.begin() as connection:
+        yield connection
     engine.dispose()
 
 
+def test_the_revisions_make_exactly_the_tables_of_the_code(new_database: str) -> None:
+    upgrade_schema(new_database)
+    upgrade_schema(new_database)
+    with connected(new_database) as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+@only_sqlite
 def test_ids_are_declared_never_to_be_used_again(file: Path) -> None:
     upgrade_schema(url_of(file))
     with closing(sqlite3.connect(file)) as connection:
@@ -47,6 +61,7 @@ def test_ids_are_declared_never_to_be_used_again(file: Path) -> None:
     assert {name for (name,) in rows} == {"agents", "messages", "jobs", "outbox", "refusals"}
 
 
+@only_sqlite
 def test_the_file_is_private_and_in_wal_mode(file: Path) -> None:
     upgrade_schema(url_of(file))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -54,14 +69,15 @@ def test_the_file_is_private_and_in_wal_mode(file: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_a_database_of_a_later_version_is_refused_with_what_to_do(file: Path) -> None:
-    upgrade_schema(url_of(file))
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = 'r9999'")
+def test_a_database_of_a_later_version_is_refused_with_what_to_do(database: str) -> None:
+    upgrade_schema(database)
+    with connected(database) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'r9999'"))
     with pytest.raises(Misconfigured, match=r"r9999.*later version"):
-        upgrade_schema(url_of(file))
+        upgrade_schema(database)
 
 
+@only_sqlite
 def test_a_file_that_is_no_database_is_refused(file: Path) -> None:
     file.write_bytes(b"definitely not SQLite, but long enough to look at" * 50)
     with pytest.raises(Misconfigured, match="no SQLite database"):
@@ -69,18 +85,33 @@ def test_a_file_that_is_no_database_is_refused(file: Path) -> None:
     assert file.read_bytes().startswith(b"definitely")
 
 
+@only_sqlite
 @pytest.mark.parametrize(
     "url",
-    ["nonsense", "mysql://host/db", "sqlite://", "sqlite:///:memory:", "sqlite:////no/such/dir/b.sqlite"],
+    [
+        "nonsense",
+        "mysql://host/db",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:////no/such/dir/b.sqlite",
+        "postgresql+psycopg://u@host/db",
+        "postgresql://host/db",
+        "postgresql://u@host",
+        "postgresql://u@host/db?sslmode=prefer",
+        "postgresql://u@host/db?sslrootcert=/no/such/file",
+        "postgresql://u@host/db?password_file=relative",
+        "postgresql://u@host/db?connect_timeout=5",
+    ],
 )
 def test_a_url_that_cannot_work_is_refused(url: str) -> None:
     with pytest.raises(Misconfigured):
         upgrade_schema(url)
 
 
-async def test_brokers_that_start_together_make_the_schema_once(file: Path) -> None:
+async def test_brokers_that_start_together_make_the_schema_once(new_database: str) -> None:
     async with anyio.create_task_group() as tasks:
         for _ in range(6):
-            tasks.start_soon(to_thread.run_sync, upgrade_schema, url_of(file))
-    with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("r0002",)]
+            tasks.start_soon(to_thread.run_sync, upgrade_schema, new_database)
+    with connected(new_database) as connection:
+        (version,) = connection.scalars(text("SELECT version_num FROM alembic_version"))
+    assert version == HEAD

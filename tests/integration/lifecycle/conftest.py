@@ -12,6 +12,11 @@ from tests.integration.lifecycle.driver import Driver
 from tests.support.nats import NatsServer, nats_server
 
 
+@pytest.fixture(autouse=True)
+def _database(database_setting: None) -> None:
+    """Every test here runs on each database."""
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[NatsServer]:
     with nats_server(tmp_path / "nats") as server:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import bindparam, create_engine, select
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.dialects.postgresql.pg8000 import PGDialect_pg8000
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from services.broker import store
 from services.broker.store.prepared import Prepared
 from services.broker.tables import messages
 
-DIALECTS: tuple[Any, ...] = (SQLiteDialect_pysqlite, PGDialect_psycopg)
+DIALECTS: tuple[Any, ...] = (SQLiteDialect_pysqlite, PGDialect_pg8000)
 PREPARED = {
     f"{module.name}.{name}": value
     for module in pkgutil.iter_modules(store.__path__)

@@ -1,0 +1,75 @@
+"""A unit of work: a function over a `Tx`, who waits for it, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from services.broker.store.failures import is_passing, translate
+from services.broker.store.gauge import PendingGauge
+from services.broker.store.news import Item
+from services.broker.store.prepared import run_plain
+from services.broker.store.tx import Tx
+
+
+@dataclass(slots=True)
+class Unit:
+    """One caller's work in a batch."""
+
+    run: Callable[[Tx], Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    value: Any = None
+    error: BaseException | None = None
+    hooks: list[Callable[[], None]] = field(default_factory=list)
+    news: list[Item] = field(default_factory=list)
+    # So that the request id is known in the writer's thread too.
+    context: Context = field(default_factory=copy_context)
+
+    def reset(self) -> None:
+        """Forget what came of it, to be run again."""
+        self.value, self.error, self.hooks, self.news = None, None, [], []
+
+
+def run_unit(connection: Connection, unit: Unit, gauge: PendingGauge | None, *, alone: bool) -> None:
+    """Run one unit, in a savepoint unless it is the whole batch.
+
+    What gets out fails the batch: an error of the savepoint itself, or one after which all can be done again.
+    """
+    if not alone:
+        run_plain(connection, "SAVEPOINT unit")
+    tx = Tx(connection, gauge)
+    try:
+        unit.value = unit.context.run(unit.run, tx)
+    except SQLAlchemyError as exc:
+        if is_passing(exc):
+            raise
+        unit.error = translate(exc)
+        unit.error.__cause__ = exc
+    except Exception as exc:  # noqa: BLE001 - whatever a unit raises belongs to its caller
+        unit.error = exc
+    if unit.error is None:
+        unit.hooks, unit.news = tx.hooks, tx.news
+    if not alone:
+        _end_savepoint(connection, unit)
+
+
+def _end_savepoint(connection: Connection, unit: Unit) -> None:
+    if unit.error is None:
+        run_plain(connection, "RELEASE SAVEPOINT unit")
+        return
+    try:
+        run_plain(connection, "ROLLBACK TO SAVEPOINT unit")
+        run_plain(connection, "RELEASE SAVEPOINT unit")
+    except SQLAlchemyError as exc:
+        # On a full disk SQLite rolls back everything by itself: the whole batch fails, for the first reason.
+        first = unit.error.__cause__
+        if isinstance(first, SQLAlchemyError):
+            raise unit.error from first
+        raise translate(exc) from exc
