@@ -126,6 +126,11 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "notices.envelope": "each is a CloudEvent whose id is its Nats-Msg-Id",
         "notices.read-only": "a reader can neither publish nor create nor delete",
         "notices.apart": "a reader hears nothing but notices and its own inbox",
+        "readers.granted": (
+            "a reader granted while the hive runs gets every notice, and costs those who read nothing"
+        ),
+        "readers.apart": "of two readers neither can change anything, nor take, hear or ack what is the other's",
+        "readers.revoked": "a revoked reader is cut off at once, and its durable is gone",
         "notices.restored-database": (
             "beside an older database nothing is published twice, and nothing new is taken for a copy"
         ),

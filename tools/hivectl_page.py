@@ -55,6 +55,10 @@ _ANSWERS: dict[str, str] = {
     "`audit`": "array of `id`, `sender`, `recipient` (`?`: a name that nobody has), `code`, `reason`, "
     "`size`, `count`, `first_at`, `last_at`, newest last",
     "`notices tail`": "one CloudEvent a line, as they come",
+    "`notices grant`": "`name`, `url`, `user`, `password_file` (null where there is none), `inbox_prefix`, "
+    "`durable`, `ready`",
+    "`notices readers`": "array of these",
+    "`notices revoke`": "`name`, `revoked`: true",
     "`mcp-config`": "`path`, `command`, `urls`",
     "`token rotate`": "`agent`, `token_file`, `mcp_config`, `old_token_valid`",
     "`doctor`": "`ok`, and `checks`: array of `name`, `ok`, `severity` (`info`, `warning`, `error`), "

@@ -23,7 +23,7 @@ from shared.wire.messages import (
     SendRequest,
     SendResult,
 )
-from shared.wire.notices import NoticeReader
+from shared.wire.notices import GrantReader, NoticeReader
 from shared.wire.refusals import RefusalPage, RefusalQuery
 
 CONNECT_TIMEOUT_SECONDS = 3.0
@@ -125,6 +125,12 @@ class OperatorClient:
 
     def get_agent_inbox(self, name: str, query: InboxQuery) -> MessagePage:
         return self._parse(MessagePage, self._call("GET", f"/agents/{name}/inbox", params=_params(query)))
+
+    def grant_reader(self, name: str) -> NoticeReader:
+        return self._parse(NoticeReader, self._call("POST", "/notice-readers", GrantReader(name=name)))
+
+    def revoke_reader(self, name: str) -> None:
+        self._call("DELETE", f"/notice-readers/{name}")
 
     def list_notice_readers(self) -> list[NoticeReader]:
         return self._parse_list(_READERS, self._call("GET", "/notice-readers"))

@@ -34,7 +34,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "the operation failed, or doctor found something",
     ExitCode.USAGE: "the command line or an argument is wrong",
     ExitCode.MISCONFIGURED: "settings or files of the hive are wrong, or there is no hive here",
-    ExitCode.NOT_FOUND: "no such agent, message or job",
+    ExitCode.NOT_FOUND: "no such agent, message, job or reader",
     ExitCode.CONFLICT: "the state of things does not admit it, such as a name that is taken",
     ExitCode.UNREACHABLE: "the hive is not running or cannot be reached; nothing was changed",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",

@@ -1,10 +1,10 @@
-"""Agent names on the command line, checked before they travel."""
+"""Names on the command line, checked before they travel."""
 
 from __future__ import annotations
 
 import click
 
-from shared.wire.names import OPERATOR, check_agent_name
+from shared.wire.names import OPERATOR, check_agent_name, check_hive_name
 
 
 class AgentNameType(click.ParamType[str]):
@@ -28,5 +28,19 @@ class RecipientType(AgentNameType):
         return OPERATOR if value == OPERATOR else super().convert(value, param, ctx)
 
 
+class ReaderNameType(click.ParamType[str]):
+    """The name of a reader of notices; it becomes part of a user's name at NATS."""
+
+    name = "NAME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the rule; whether there is such a reader is not known here."""
+        try:
+            return check_hive_name(str(value))
+        except ValueError as exc:
+            self.fail(f"a reader's name {exc}", param, ctx)
+
+
 AGENT_NAME = AgentNameType()
 RECIPIENT = RecipientType()
+READER_NAME = ReaderNameType()

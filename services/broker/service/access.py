@@ -67,7 +67,7 @@ class AccessService:
         """
         now = self._clock()
 
-        def work(tx: Tx) -> None:
+        def work(tx: Tx) -> bool:
             agent = get_agent(tx, name, lock=True)
             tx.tokens.delete_expired(now=now)
             owner = tx.tokens.find_owner(request.token_sha256)
@@ -77,9 +77,10 @@ class AccessService:
                 tx.tokens.insert(request.token_sha256, agent_id=agent.id, created_at=now)
             tx.tokens.retire_others(agent.id, keep=request.token_sha256, at=now + request.grace_seconds)
             tx.on_commit(self._on_tokens_changed)
+            return owner is None
 
-        await self._store.write(work)
-        _log.info("token_rotated", agent=name, grace_seconds=request.grace_seconds)
+        if await self._store.write(work):
+            _log.info("token_rotated", agent=name, grace_seconds=request.grace_seconds)
 
     async def drop_retiring_tokens(self, name: str) -> None:
         """End all earlier tokens of an agent at once, and the streams that may have been opened with one.

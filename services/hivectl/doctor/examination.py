@@ -6,14 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 
-from services.hivectl.doctor.check import Check, error
+from services.hivectl.doctor.check import Check, error, warning
 from services.hivectl.doctor.files import check_agent_files, check_hive_files, check_root
 from services.hivectl.doctor.hive_state import BrokerState, ask_broker, ask_nats
 from services.hivectl.doctor.machine import check_isolation, check_machine
 from services.hivectl.doctor.ports import ExpectedPort, check_ports
+from services.hivectl.doctor.readers import check_readers
 from services.hivectl.doctor.surface import check_agent
 from services.hivectl.hive_file import HiveFile
+from services.hivectl.provision import find_nats
 from services.hivectl.supervisor.instance import is_running
+from shared.errors import Misconfigured
 from shared.layout import HiveLayout
 
 _AT_ONCE = 8
@@ -31,8 +34,8 @@ def examine(layout: HiveLayout) -> list[Check]:
         return checks
     checks += [*check_agent_files(layout, hive), check_isolation(layout, hive.agents)]
     up = is_running(layout)
-    broker = ask_broker(hive)
-    checks += broker.checks
+    broker = ask_broker(hive, is_nats_ours=_is_nats_ours(layout))
+    checks += [*broker.checks, *check_readers(layout, hive, broker)]
     ports = [ExpectedPort(_port(hive.broker.url), "the broker", answered=broker.answered, wanted=up)]
     if hive.nats:
         found, answered = ask_nats(hive.nats)
@@ -52,12 +55,29 @@ def _check_agents(
         for agent in broker.agents
         if agent.name not in hive.agents
     ]
+    known = {agent.name for agent in broker.agents}
+    checks += [
+        warning(
+            f"agent.{name}",
+            "its files are here, and the broker does not know it: its database is older",
+            f"`hivectl agent add {name}` makes it anew, with its state; or remove {layout.agent(name).home}",
+        )
+        for name in hive.agents
+        if broker.answered and name not in known
+    ]
     complete = [agent for agent in broker.agents if agent.name in hive.agents]
     # Side by side: one that hangs is waited for, and there may be many.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         reports = list(pool.map(lambda one: check_agent(one, layout.agent(one.name).mcp_config), complete))
     checks += [check for found, _ in reports for check in found]
     return checks, [port for _, expected in reports for port in expected]
+
+
+def _is_nats_ours(layout: HiveLayout) -> bool:
+    try:
+        return find_nats(layout).is_embedded
+    except Misconfigured:
+        return True
 
 
 def _port(url: str) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from services.hivectl.doctor.check import Check, error, passed, warning
 from services.hivectl.hive_file import HiveFile, read_hive_file
+from services.hivectl.provision import readers_dir
 from shared.errors import Misconfigured
 from shared.layout import AgentLayout, HiveLayout, check_socket_path
 
@@ -47,7 +48,9 @@ def check_hive_files(layout: HiveLayout) -> tuple[list[Check], HiveFile | None]:
         return [error(name, exc.message, "`hivectl up` writes hive.json anew")], None
     dirs = [layout.operator_token_file.parent, layout.run_dir, layout.root / "agents", layout.logs_dir]
     files = [layout.hive_json, hive.broker.operator_token_file]
-    for directory in (layout.nats_dir, layout.database.parent):
+    for directory in (layout.nats_dir, readers_dir(layout), layout.database.parent):
+        if directory == readers_dir(layout) and not directory.exists():
+            continue  # the server is somebody else's
         dirs.append(directory)
         files += [path for path in _list(directory) if not _is_dir(path)]
     if hive.nats and hive.nats.reader_password_file not in files:

@@ -13,6 +13,7 @@ from services.hivectl.nats_config.server import MIN_VERSION
 from shared.errors import HiveError, Misconfigured, Unauthenticated, Unavailable
 from shared.revision import revision
 from shared.wire.agents import Agent, HiveInfo
+from shared.wire.notices import NoticeReader
 
 MANY_WAITING = 100
 # A healthy broker answers in milliseconds; one that hangs must not hold up the rest.
@@ -27,9 +28,10 @@ class BrokerState:
     checks: list[Check] = field(default_factory=list)
     answered: bool = False
     agents: list[Agent] = field(default_factory=list)
+    readers: list[NoticeReader] = field(default_factory=list)
 
 
-def ask_broker(hive: HiveFile) -> BrokerState:
+def ask_broker(hive: HiveFile, *, is_nats_ours: bool) -> BrokerState:
     """Whether it is ready, takes the operator's credential, and stands well with NATS and the supervisor."""
     state = BrokerState()
     try:
@@ -38,6 +40,7 @@ def ask_broker(hive: HiveFile) -> BrokerState:
             ready = client.is_ready()
             info = client.get_hive()
             state.agents = client.list_agents()
+            state.readers = client.list_notice_readers()
     except Unauthenticated:
         mend = f"its broker is another hive's, or {hive.broker.operator_token_file} was replaced; {_RESTART}"
         state.checks.append(error("broker", f"{hive.broker.url} refuses the operator's credential", mend))
@@ -57,7 +60,11 @@ def ask_broker(hive: HiveFile) -> BrokerState:
                 "its log in the root's logs/ says why",
             )
         )
-    state.checks += [_check_revision(info), _check_driver(info), *_check_relay(info)]
+    state.checks += [
+        _check_revision(info),
+        _check_driver(info),
+        *_check_relay(info, is_nats_ours=is_nats_ours),
+    ]
     return state
 
 
@@ -74,10 +81,16 @@ def _check_driver(info: HiveInfo) -> Check:
     return error("supervisor", "none is connected: agents are neither started nor watched", _RESTART)
 
 
-def _check_relay(info: HiveInfo) -> list[Check]:
+def _check_relay(info: HiveInfo, *, is_nats_ours: bool) -> list[Check]:
     checks = []
     if not info.nats_connected:
-        checks.append(error("nats.broker", "the broker is not connected to NATS; notices wait", _RESTART))
+        mend = (
+            "nats.log in the root's logs/ says why; it is started again by itself"
+            if is_nats_ours
+            else "start that NATS server, or mend HIVE_BROKER_NATS_*; the broker's log says what it refuses"
+        )
+        detail = "the broker is not connected to NATS: messages go on, notices wait and follow later"
+        checks.append(error("nats.broker", detail, mend))
     elif info.nats_sync_always is None:
         checks.append(
             warning(

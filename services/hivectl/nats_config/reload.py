@@ -1,6 +1,6 @@
-"""Has a running server take in a reader that was added to its configuration.
+"""Has a running server let a reader in that was added to its configuration, or shut one out that is gone.
 
-Speaks the NATS client protocol itself, three lines of it: all it asks is whether the new user works.
+Speaks the NATS client protocol itself, three lines of it: all it asks is whether the user works.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ async def activate_reader(
     port: int,
     user: str,
     password: str,
-    reload: Callable[[], None],
+    reload: Callable[[], object],
     within_seconds: float = ACTIVATION_SECONDS,
 ) -> None:
-    """Reload until the reader can log in and is answered; those who are connected stay so.
+    """Reload until the reader can log in and is answered, if it is not yet; those who are connected stay so.
 
     One reload is not enough: nats-server 2.15.1 connects the imports of an account that is new only at the
     reload after the one that brought it (`configureAccounts` in its server.go).
@@ -45,6 +45,9 @@ async def activate_reader(
     """
     try:
         with anyio.fail_after(within_seconds):
+            with anyio.move_on_after(_ANSWER_SECONDS):
+                if await _is_answered(port, user, password):
+                    return
             while True:
                 reload()
                 # A second signal while the first is being handled would be lost: wait for what it brings.
@@ -55,6 +58,45 @@ async def activate_reader(
                 await anyio.sleep(_PAUSE_SECONDS)
     except TimeoutError as exc:
         raise Unavailable(f"nats-server did not take in the reader {user}; restart the hive") from exc
+
+
+async def shut_out_reader(
+    *,
+    port: int,
+    user: str,
+    password: str,
+    reload: Callable[[], bool],
+    within_seconds: float = ACTIVATION_SECONDS,
+) -> None:
+    """Reload until the reader is refused; the server ends its connections. One that does not run refuses all.
+
+    Args:
+        port: of the server.
+        user: of the reader, no longer in the configuration file.
+        password: with which it was let in.
+        reload: sends the server SIGHUP; says whether there is one.
+        within_seconds: when to give up.
+
+    Raises:
+        Unavailable: when it is let in after that time.
+    """
+    try:
+        with anyio.fail_after(within_seconds):
+            while True:
+                is_there = reload()
+                with anyio.move_on_after(_ANSWER_SECONDS):
+                    if await _is_refused(port, user, password, is_there=is_there):
+                        return
+    except TimeoutError as exc:
+        raise Unavailable(f"nats-server still lets the reader {user} in; restart the hive") from exc
+
+
+async def _is_refused(port: int, user: str, password: str, *, is_there: bool) -> bool:
+    while True:
+        heard = await _converse(port, user, password, "", until=("PONG", "-ERR"))
+        if "-ERR" in heard or (not heard and not is_there):
+            return True
+        await anyio.sleep(_PAUSE_SECONDS)
 
 
 async def _wait_for_login(port: int, user: str, password: str) -> None:

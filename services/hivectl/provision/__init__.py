@@ -11,6 +11,14 @@ from services.hivectl.provision.nats import (
     describe_foreign_nats,
     ensure_embedded_nats,
 )
+from services.hivectl.provision.reader_files import list_readers, list_revoked, reader_file, readers_dir
+from services.hivectl.provision.readers import (
+    NatsPlace,
+    add_reader,
+    find_nats,
+    forget_reader,
+    withdraw_reader,
+)
 from services.hivectl.provision.records import refresh_hive_file, write_hive_file
 from services.hivectl.provision.root import (
     HiveSettings,
@@ -28,18 +36,27 @@ __all__ = [
     "AgentRegistry",
     "HiveSettings",
     "NatsFiles",
+    "NatsPlace",
     "add_agent",
+    "add_reader",
     "archive_agent",
     "check_nats_url",
     "describe_foreign_nats",
     "ensure_agents",
     "ensure_embedded_nats",
     "ensure_hive_files",
+    "find_nats",
     "find_settings",
+    "forget_reader",
     "hive_lock",
     "list_blocks",
+    "list_readers",
+    "list_revoked",
+    "reader_file",
+    "readers_dir",
     "refresh_hive_file",
     "rotate_token",
     "save_settings",
+    "withdraw_reader",
     "write_hive_file",
 ]

@@ -16,8 +16,14 @@ from services.hivectl.provision.owned import make_owned_dir, write_owned
 from services.hivectl.provision.records import refresh_hive_file
 from services.hivectl.provision.root import hive_lock
 from services.hivectl.provision.surfaces import write_mcp_config
-from services.hivectl.provision.tokens import finish_rotation, next_token_file, read_token
-from shared.errors import Conflict, HiveError, OutcomeUnknown
+from services.hivectl.provision.tokens import (
+    confirm_token,
+    finish_rotation,
+    next_token_file,
+    read_token,
+    replace_token,
+)
+from shared.errors import Conflict, HiveError, NotFound, OutcomeUnknown
 from shared.layout import AgentLayout, HiveLayout, PortPlan, check_socket_path
 from shared.runtime.credential import hash_token, new_token, retiring_path
 from shared.runtime.files import remove_private
@@ -62,9 +68,10 @@ def add_agent(
     check_socket_path(paths.agent_socket)
     check_socket_path(paths.core_socket)
     with hive_lock(layout):
-        if paths.mcp_config.exists():
+        if paths.mcp_config.exists() and _is_known(registry, name):
             raise Conflict(f"there is an agent {name!r} already", details={"agent": name})
-        # Left by a call that was killed: then the row may be there too, with the hash of this very token.
+        # Left by a call that was killed, when the row may be there too, with the hash of this very token; or
+        # the broker's database was restored from a backup, and forgot an agent whose work is here.
         unfinished = paths.token_file.exists()
         _make_dirs(paths)
         if not unfinished:
@@ -98,18 +105,17 @@ def ensure_agents(
 ) -> None:
     """Complete the files of agents that the broker knows: `up` does it for all, as ports may have changed.
 
-    A lost token is replaced at once, and a rotation that was interrupted is brought to its end.
+    A rotation that was interrupted is brought to its end, and the broker told which tokens count: those of
+    the files, whatever a database says that was restored from a backup. A lost one is replaced at once.
     """
     with hive_lock(layout):
         for agent in agents:
             paths = layout.agent(agent.name)
             _make_dirs(paths)
             if not paths.token_file.exists():
-                token = new_token()
-                request = RotateToken(token_sha256=hash_token(token), grace_seconds=0)
-                registry.rotate_token(agent.name, request)
-                write_owned(paths.token_file, token.encode() + b"\n")
+                replace_token(paths, registry, agent.name)
             finish_rotation(paths, registry, agent.name)
+            confirm_token(paths, registry, agent.name)
             write_mcp_config(paths, ports, agent.port_block, read_token(paths))
         refresh_hive_file(layout)
 
@@ -131,6 +137,14 @@ def archive_agent(layout: HiveLayout, name: str, agent_id: int) -> None:
                 remove_private(secret)
             _move_away(paths, layout.root / "destroyed" / f"{name}.{agent_id}")
         refresh_hive_file(layout)
+
+
+def _is_known(registry: AgentRegistry, name: str) -> bool:
+    try:
+        registry.get_agent(name)
+    except NotFound:
+        return False
+    return True
 
 
 def _find_root(registry: AgentRegistry) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from services.hivectl.hive_file import NatsPart, read_secret
 from services.hivectl.nats_config import BROKER_USER, SYS_USER, render_config
 from services.hivectl.provision.owned import make_owned_dir, write_owned
+from services.hivectl.provision.reader_files import list_readers, reader_file, readers_dir
 from services.hivectl.provision.root import HiveSettings
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
@@ -34,13 +35,13 @@ class NatsFiles:
 
 
 def ensure_embedded_nats(layout: HiveLayout, settings: HiveSettings) -> NatsFiles:
-    """Write the configuration of our own server; passwords are made once and kept."""
+    """Write the configuration of our own server; passwords are made once and kept. Under the hive's lock."""
     nats_dir = layout.nats_dir
-    for path in (nats_dir, nats_dir / "store", _readers_dir(layout)):
+    for path in (nats_dir, nats_dir / "store", readers_dir(layout)):
         make_owned_dir(path)
     broker_file = nats_dir / "broker.password"
     sys_file = nats_dir / "sys.password"
-    for path in (broker_file, sys_file, _reader_file(layout, DEFAULT_READER)):
+    for path in (broker_file, sys_file, reader_file(layout, DEFAULT_READER)):
         if not path.exists():
             write_owned(path, new_token().encode() + b"\n")
     config = nats_dir / "nats.conf"
@@ -52,10 +53,10 @@ def ensure_embedded_nats(layout: HiveLayout, settings: HiveSettings) -> NatsFile
         hive=settings.hive_name,
         broker_password=read_secret(broker_file),
         sys_password=read_secret(sys_file),
-        readers={path.stem: read_secret(path) for path in sorted(_readers_dir(layout).glob("*.password"))},
+        readers={name: read_secret(reader_file(layout, name)) for name in list_readers(layout)},
     )
     write_owned(config, text.encode())
-    url = f"nats://127.0.0.1:{settings.ports.nats}"
+    url = embedded_url(settings)
     broker_settings = {
         "HIVE_BROKER_NATS_URL": url,
         "HIVE_BROKER_NATS_USER": BROKER_USER,
@@ -64,6 +65,11 @@ def ensure_embedded_nats(layout: HiveLayout, settings: HiveSettings) -> NatsFile
         "HIVE_BROKER_NATS_SYS_PASSWORD_FILE": str(sys_file),
     }
     return NatsFiles(url, config, broker_settings, _describe_reader(layout, settings, url))
+
+
+def embedded_url(settings: HiveSettings) -> str:
+    """Where our own server listens."""
+    return f"nats://127.0.0.1:{settings.ports.nats}"
 
 
 def describe_foreign_nats(layout: HiveLayout, settings: HiveSettings, url: str) -> NatsFiles:
@@ -75,7 +81,7 @@ def describe_foreign_nats(layout: HiveLayout, settings: HiveSettings, url: str) 
         Misconfigured: when `url` is none, or holds a password.
     """
     check_nats_url(url)
-    known = _reader_file(layout, DEFAULT_READER).exists()
+    known = reader_file(layout, DEFAULT_READER).exists()
     part = _describe_reader(layout, settings, url) if known else None
     return NatsFiles(url, None, {"HIVE_BROKER_NATS_URL": url}, part)
 
@@ -98,15 +104,7 @@ def _describe_reader(layout: HiveLayout, settings: HiveSettings, url: str) -> Na
     return NatsPart(
         url=url,
         reader_user=identity,
-        reader_password_file=_reader_file(layout, DEFAULT_READER),
+        reader_password_file=reader_file(layout, DEFAULT_READER),
         inbox_prefix=inbox_prefix_of(identity),
         durable=identity,
     )
-
-
-def _readers_dir(layout: HiveLayout) -> Path:
-    return layout.nats_dir / "readers"
-
-
-def _reader_file(layout: HiveLayout, name: str) -> Path:
-    return _readers_dir(layout) / f"{name}.password"

@@ -15,7 +15,7 @@ from services.hivectl.provision.owned import read_owned, write_owned
 from services.hivectl.provision.records import refresh_hive_file
 from services.hivectl.provision.root import hive_lock
 from services.hivectl.provision.surfaces import write_mcp_config
-from shared.errors import Misconfigured
+from shared.errors import Conflict, Misconfigured
 from shared.layout import AgentLayout, HiveLayout, PortPlan
 from shared.runtime.credential import hash_token, new_token, retiring_path
 from shared.runtime.files import remove_private
@@ -77,6 +77,34 @@ def finish_rotation(paths: AgentLayout, registry: RotationRegistry, name: str) -
         write_owned(retiring_path(paths.token_file), json.dumps(retiring).encode() + b"\n")
         write_owned(paths.token_file, fresh.encode() + b"\n")
     remove_private(waiting)
+
+
+def confirm_token(paths: AgentLayout, registry: RotationRegistry, name: str) -> None:
+    """Have the broker know the token of the file, and end others no later than the file beside it says.
+
+    Mostly it knows. One that was used before, in files older than the broker's database, is replaced.
+    """
+    token = hash_token(read_token(paths))
+    try:
+        registry.rotate_token(name, RotateToken(token_sha256=token, grace_seconds=_read_grace(paths)))
+    except Conflict:
+        replace_token(paths, registry, name)
+
+
+def replace_token(paths: AgentLayout, registry: RotationRegistry, name: str) -> None:
+    """Put a new token in force at once, where the one before is lost or void."""
+    token = new_token()
+    registry.rotate_token(name, RotateToken(token_sha256=hash_token(token), grace_seconds=0))
+    write_owned(paths.token_file, token.encode() + b"\n")
+
+
+def _read_grace(paths: AgentLayout) -> int:
+    """How long the token before this one goes on; 0 when there is none, or its note is damaged."""
+    try:
+        ends_at = int(json.loads(read_owned(retiring_path(paths.token_file)))["expires_at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    return min(max(0, ends_at - int(time.time())), GRACE_SECONDS)
 
 
 def read_token(paths: AgentLayout) -> str:

@@ -12,7 +12,7 @@ import structlog
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.hive_file import read_secret
-from services.hivectl.provision import DEFAULT_READER, add_agent, ensure_agents
+from services.hivectl.provision import DEFAULT_READER, add_agent, ensure_agents, list_blocks, list_readers
 from services.hivectl.spool import EventSpool
 from services.hivectl.supervisor.agent_runner import AgentRef
 from services.hivectl.supervisor.broker_link import BrokerLink
@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class StartReport:
-    """Which agents run, and for the others one text each: which, and why not."""
+    """Which agents run, and for what does not run one text each: what, and why not."""
 
     running: tuple[str, ...]
     failed: tuple[str, ...] = ()
@@ -65,14 +65,20 @@ class BringUp:
         self._driver = driver
         self._spool = spool
         self._console = console
+        self._failed: list[str] = []
 
     async def start_core(self, tasks: anyio.abc.TaskGroup) -> None:
-        """Start NATS and the broker, tell the broker what it does not know, have it make the reader.
+        """Start NATS and the broker, tell the broker what it does not know, have it know the readers.
 
         Raises:
-            HiveError: when one of them does not come up, or the broker does not take what it is told.
+            HiveError: when the broker does not come up, or does not take what it is told.
         """
-        await self._core.start()
+        trouble = await self._core.start()
+        if trouble is not None:
+            _log.error("nats_not_started", reason=trouble)
+            self._failed.append(
+                f"{trouble}\nnotices wait until it is there; `hivectl doctor` says how it stands"
+            )
         tasks.start_soon(self._sender.run)
         await self._wait_told()
         for agent in await self._link.list_agents():
@@ -80,22 +86,23 @@ class BringUp:
                 # Its processes ended with an earlier supervisor, and nobody saw how.
                 self._spool.append(DriverEventKind.CRASHED, agent.id)
         await self._wait_told()
-        tasks.start_soon(self._grant_reader)
+        tasks.start_soon(self._grant_readers)
 
     async def settle_agents(self, names: Sequence[str]) -> list[Agent]:
         """Make the agents that are missing, and complete the files of all; answers with those to start."""
         agents = await anyio.to_thread.run_sync(self._settle_files, names)
         wanted = [agent for agent in agents if agent.wanted or agent.name in names]
         # All sockets were bound at the start; of an agent that stays down, a refused connection is the truth.
-        for agent in agents:
-            if agent not in wanted:
-                self._core.close_sockets(AgentRef(agent.id, agent.name, agent.port_block))
+        held = {agent.port_block for agent in wanted}
+        blocks = list_blocks(self._plan.layout, self._plan.settings.ports)
+        for block in {*blocks.values(), *(agent.port_block for agent in agents)} - held:
+            self._core.close_sockets(block)
         return wanted
 
     async def start_agents(self, agents: Sequence[Agent]) -> StartReport:
         """Start them beside each other, and say how that went."""
         running: list[str] = []
-        failed: list[str] = []
+        failed = self._failed
         limiter = anyio.CapacityLimiter(_STARTS_AT_ONCE)
 
         async def start(agent: Agent) -> None:
@@ -144,16 +151,21 @@ class BringUp:
                 f"the broker does not take what the supervisor reports; see {self._plan.layout.logs_dir}"
             )
 
-    async def _grant_reader(self) -> None:
-        """Have the broker make the durable of the `default` reader; it needs NATS, which may be late."""
+    async def _grant_readers(self) -> None:
+        """Have the broker keep a durable for all who have a credential; it needs NATS, which may be late.
+
+        The files are what counts: a database that was restored from a backup may not know the latest readers.
+        """
         reason = "it has no connection to NATS yet"
+        missing = list(dict.fromkeys([DEFAULT_READER, *list_readers(self._plan.layout)]))
         with anyio.move_on_after(READER_SECONDS):
             while True:
                 try:
-                    if (await self._link.grant_reader(DEFAULT_READER)).ready:
+                    missing = [name for name in missing if not (await self._link.grant_reader(name)).ready]
+                    if not missing:
                         return
                 except HiveError as exc:
                     reason = exc.message
                 await anyio.sleep(_PAUSE_SECONDS)
-        _log.warning("reader_not_ready", reader=DEFAULT_READER, reason=reason)
-        self._console.say("notices: the broker has no NATS yet; it makes the default reader when it has")
+        _log.warning("readers_not_ready", readers=missing, reason=reason)
+        self._console.say("notices: the broker has no NATS yet; it makes the readers' durables when it has")

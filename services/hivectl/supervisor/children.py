@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 
 from services.hivectl.supervisor.spawn import Child
+from shared.errors import Misconfigured
 from shared.layout import HiveLayout
 
 _log = structlog.get_logger(__name__)
@@ -70,6 +71,25 @@ def list_running(layout: HiveLayout) -> list[Leftover]:
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [leftover for leftover in known if leftover.alive]
+
+
+def signal_child(layout: HiveLayout, name: str, number: signal.Signals) -> bool:
+    """Send a unit of the running supervisor a signal; says whether there is one now.
+
+    Raises:
+        Misconfigured: when it is another user's.
+    """
+    for child in list_running(layout):
+        if child.name != name:
+            continue
+        try:
+            os.kill(child.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError as exc:
+            raise Misconfigured(f"{name} belongs to another user; run hivectl as that one") from exc
+        return True
+    return False
 
 
 def end_leftovers(layout: HiveLayout, *, grace_seconds: float, say: Callable[[str], None]) -> None:

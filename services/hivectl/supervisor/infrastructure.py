@@ -6,7 +6,6 @@ import anyio
 import anyio.abc
 import structlog
 
-from services.hivectl.supervisor.agent_runner import AgentRef
 from services.hivectl.supervisor.console import Console
 from services.hivectl.supervisor.keeper import Keeper, Outcome, UnitExit
 from services.hivectl.supervisor.units import Units
@@ -32,11 +31,14 @@ class Infrastructure:
     def broker_ready(self) -> bool:
         return self._broker is not None and self._broker.ready
 
-    async def start(self) -> None:
-        """Start both beside each other: the broker does not need NATS to come up.
+    async def start(self) -> str | None:
+        """Start both beside each other. Without NATS the hive works, and notices wait: it is tried on and on.
+
+        Returns:
+            Why NATS is not there, if it is not.
 
         Raises:
-            HiveError: when one of them did not; it says why.
+            HiveError: when the broker did not come up; it says why.
         """
         self._broker = self._units.build_broker(self)
         self._nats = self._units.build_nats(self)
@@ -51,12 +53,13 @@ class Infrastructure:
             for keeper in (self._nats, self._broker):
                 if keeper is not None:
                     starting.start_soon(start, keeper)
-        if slow:
+        if self._broker in slow:
             raise HiveError("; ".join(one.explain(READY_SECONDS) for one in slow), code="start_failed")
+        return slow[0].explain(READY_SECONDS) if slow else None
 
-    def close_sockets(self, agent: AgentRef) -> None:
+    def close_sockets(self, port_block: int) -> None:
         """Give up the ports of an agent that is not going to run."""
-        self._units.close_sockets(agent)
+        self._units.close_block(port_block)
 
     async def stop(self, *, at_once: bool = False) -> None:
         """The broker first, so that its last notices find NATS."""

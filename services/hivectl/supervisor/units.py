@@ -56,7 +56,7 @@ class Units:
             log=self._log("nats"),
             cwd=self._plan.layout.root,
         )
-        return self._keep(spec, nats_probe(self._plan.settings.ports.nats), listener, persistent=False)
+        return self._keep(spec, nats_probe(self._plan.settings.ports.nats), listener, persistent=True)
 
     def build_broker(self, listener: KeeperListener) -> Keeper:
         """The broker.
@@ -93,8 +93,12 @@ class Units:
 
     def close_sockets(self, agent: AgentRef) -> None:
         """Give the agent's ports up."""
+        self.close_block(agent.port_block)
+
+    def close_block(self, port_block: int) -> None:
+        """Give up the ports of a block."""
         for surface in BUILT_SURFACES:
-            self._listeners.close(self._plan.settings.ports.surface(agent.port_block, surface))
+            self._listeners.close(self._plan.settings.ports.surface(port_block, surface))
 
     def _own(self, name: str, unit: str, module: str, settings: Mapping[str, str], port: int) -> UnitSpec:
         listen_fd = self._listeners.bind(port, name)

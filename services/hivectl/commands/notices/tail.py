@@ -1,4 +1,4 @@
-"""`hivectl notices`: what happened to agents, read from JetStream. Works while the broker is down."""
+"""`hivectl notices tail`: what happened to agents, read from JetStream. Works while the broker is down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from services.hivectl.command import HiveGroup, pass_session
+from services.hivectl.command import HiveCommand, pass_session
 from services.hivectl.exits import ExitCode
 from services.hivectl.names import AGENT_NAME
 from services.hivectl.render import safe
@@ -16,15 +16,8 @@ from services.hivectl.session import Session
 from shared.errors import Misconfigured
 
 
-@click.group(
-    cls=HiveGroup,
-    examples=(("hivectl notices tail", ""), ("hivectl notices tail --from-start --no-follow --json", "")),
-)
-def notices() -> None:
-    """Follow what happens to agents: started, stopped, crashed and the rest."""
-
-
-@notices.command(
+@click.command(
+    cls=HiveCommand,
     examples=(
         ("hivectl notices tail", "new ones, as they come, until Ctrl-C"),
         ("hivectl notices tail --from-start --agent iris", "all that is kept of iris, then new ones"),
