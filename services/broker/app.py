@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import anyio
 from fastapi import FastAPI
 
 from services.broker.bus import NoticeBus, build_login
 from services.broker.config import Settings
-from services.broker.migrations import upgrade_schema
 from services.broker.routes.agent import AgentRoutes
 from services.broker.routes.control import ControlRoutes
 from services.broker.routes.driver import DriverRoutes
@@ -30,13 +28,15 @@ from services.broker.service.inbox import InboxService
 from services.broker.service.lifecycle import LifecycleService
 from services.broker.service.limits import Limits
 from services.broker.service.messages import MessageService
+from services.broker.service.mirror import StreamMirror
 from services.broker.service.notices import NoticeWriter, Relay
 from services.broker.service.parking import ParkingService
 from services.broker.service.readers import ReaderService
 from services.broker.service.refusals import RefusalLog
+from services.broker.service.startup import working
 from services.broker.service.status import StatusService
 from services.broker.service.transitions import Transitions
-from services.broker.store import Store, hold_database
+from services.broker.store import Store
 from shared.revision import revision
 from shared.runtime.credential import TokenFile, new_token
 from shared.runtime.files import make_private_dir, write_private
@@ -79,28 +79,28 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
 
     transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
+    mirror = StreamMirror(store, hub)
     hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle)
 
     def stop() -> None:
         hub.close()
         lifecycle.close()
 
+    runs = (housekeeping.run, bus.run, relay.run, readers.run, refusals.run, mirror.run)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with _open_store(store, settings.database), anyio.create_task_group() as tasks:
-            for run in (housekeeping.run, bus.run, relay.run, readers.run, refusals.run):
-                tasks.start_soon(run)
+        async with working(store, settings.database, runs):
             yield
             stop()
             await relay.drain(DRAIN_SECONDS)
             await refusals.flush()
-            tasks.cancel_scope.cancel()
 
     app = create_http_app(
         unit="hyperhive broker",
         lifespan=lifespan,
         authenticate=callers.authenticate,
-        ready=lambda: store.is_open,
+        ready=lambda: store.is_ready,
     )
     app.include_router(AgentRoutes(agents, messages, inbox, status).build())
     app.include_router(ControlRoutes(control).build())
@@ -110,19 +110,6 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     app.include_router(DriverRoutes(lifecycle, readers).build())
     app.state.stop = stop
     return app
-
-
-@asynccontextmanager
-async def _open_store(store: Store, database: str) -> AsyncIterator[None]:
-    """Keep the database to ourselves, bring its schema up to date, and have the store open in the block."""
-    with hold_database(database):
-        await anyio.to_thread.run_sync(upgrade_schema, database)
-        await store.open()
-        try:
-            yield
-        finally:
-            with anyio.CancelScope(shield=True):
-                await store.close()
 
 
 def _build_bus(settings: Settings) -> NoticeBus:

@@ -207,6 +207,20 @@ notice_readers = Table(
     Column("ready_at", Seconds),  # when its durable consumer was last known to exist
 )
 
+# Open control streams of all brokers on one database; empty where there is one broker alone.
+streams = Table(
+    "streams",
+    metadata,
+    Column("id", RowKey, primary_key=True, autoincrement=True),  # the larger was opened later
+    Column("broker", Integer, nullable=False),  # its number among those that run
+    Column("agent_id", RowKey, nullable=False),
+    Column("unit", String(20), nullable=False),
+    Column("boot", String(26), nullable=False),
+    Column("confirmed", BigInteger, nullable=False),  # the grants' version that the daemon has in force
+    sqlite_autoincrement=True,
+)
+Index("uq_streams_place", streams.c.broker, streams.c.agent_id, streams.c.unit, unique=True)
+
 meta = Table(
     "meta",
     metadata,

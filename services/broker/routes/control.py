@@ -14,7 +14,7 @@ from services.broker.routes.failures import Responses, declare
 from services.broker.routes.trees import agent_router
 from services.broker.service.callers import AgentCaller
 from services.broker.service.control import ControlService
-from services.broker.service.hub import ControlStream
+from services.broker.service.stream import ControlStream
 from shared.wire.control import Hello, Report
 
 MEDIA_TYPE = "application/x-ndjson"

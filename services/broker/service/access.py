@@ -10,7 +10,7 @@ from services.broker.service.clock import Clock
 from services.broker.service.hub import ControlHub
 from services.broker.service.naming import get_agent
 from services.broker.service.rights import apply_change
-from services.broker.store import Store, Tx
+from services.broker.store import Store, Topic, Tx
 from shared.errors import Conflict
 from shared.wire.agents import Grants, PermissionsChange, PermissionsResult, RotateToken
 
@@ -50,6 +50,7 @@ class AccessService:
             after = apply_change(agent.grants, change)
             if after is not agent.grants:
                 tx.agents.set_grants(agent.id, after)
+                tx.announce(Topic.GRANTS, agent.id)
             return agent.id, after
 
         agent_id, grants = await self._store.write(work)
@@ -93,6 +94,8 @@ class AccessService:
             agent = get_agent(tx, name, lock=True)
             dropped = tx.tokens.delete_retiring(agent.id)
             tx.on_commit(self._on_tokens_changed)
+            if dropped:
+                tx.announce(Topic.CUT, agent.id)
             return agent.id, dropped
 
         agent_id, dropped = await self._store.write(work)

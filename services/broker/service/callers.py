@@ -74,7 +74,7 @@ class Authenticator:
         if (known := self._known.get(sha256)) is not None and (known[1] is None or known[1] > now):
             return known[0]
         generation = self._generation
-        found = await self._store.read(partial(_find_token, sha256=sha256, now=now))
+        found = await self._store.read(partial(_find_token, sha256=sha256, now=now), snapshot=False)
         if found is None:
             return None
         caller = AgentCaller(found[0], found[1])

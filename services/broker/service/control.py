@@ -10,9 +10,10 @@ import structlog
 from services.broker.service.boots import adopt_boot, check_boot
 from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
-from services.broker.service.hub import ControlHub, ControlStream
+from services.broker.service.hub import ControlHub
 from services.broker.service.status import check_one_line, set_status
-from services.broker.store import Store, Tx
+from services.broker.service.stream import ControlStream
+from services.broker.store import Store, Topic, Tx
 from shared.errors import Conflict
 from shared.wire.agents import Grants
 from shared.wire.control import Hello, Report
@@ -106,4 +107,16 @@ class ControlService:
         if report.unit == "hyperhive" and (status is not None or report.turn_state is not None):
             await self._store.write(work)
         if report.grants_version is not None:
-            self._hub.confirm(caller.agent_id, report.unit, report.boot, report.grants_version)
+            await self._confirm(caller.agent_id, report, report.grants_version)
+
+    async def _confirm(self, agent_id: int, report: Report, version: int) -> None:
+        """Note grants in force; the stream that they came down may be another broker's."""
+        is_here = self._hub.confirm(agent_id, report.unit, report.boot, version)
+        if is_here or not self._store.is_shared:
+            return
+
+        def work(tx: Tx) -> None:
+            tx.streams.confirm(agent_id, report.unit, report.boot, version)
+            tx.announce(Topic.STREAMS)
+
+        await self._store.write(work)

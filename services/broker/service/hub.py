@@ -1,71 +1,26 @@
-"""The open control streams: one a daemon. In memory only; what counts is in the database and pushed anew.
-
-A stream holds one slot for grants, so a slow reader costs no memory and gets the latest.
-"""
+"""The open control streams: one a daemon, at this broker or at another one on the same database."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable, Iterable
 
 import anyio
 
-from services.broker.service.rights import narrow
-from shared.permissions import ToolGroup
+from services.broker.service.stream import ControlStream
+from services.broker.store.streams import OpenStream
 from shared.wire.agents import Grants
-from shared.wire.control import GrantsPush, Hello, Ping, Unit
-
-PING_SECONDS = 10.0
-
-
-class ControlStream:
-    """One daemon's stream: what goes down it, and which grants the daemon has confirmed."""
-
-    def __init__(self, agent_id: int, hello: Hello, *, ping_seconds: float = PING_SECONDS) -> None:
-        self.agent_id = agent_id
-        self.unit: Unit = hello.unit
-        self.boot = hello.boot
-        self.confirmed = -1
-        self.is_closed = False
-        self._requested: frozenset[ToolGroup] | None = (
-            None if hello.tool_groups is None else frozenset(hello.tool_groups)
-        )
-        self._ping_seconds = ping_seconds
-        self._latest = -1
-        self._waiting: Grants | None = None
-        self._news = anyio.Event()
-
-    def push(self, grants: Grants) -> None:
-        """Put grants in the slot unless later ones were there already."""
-        if grants.version > self._latest:
-            self._latest = grants.version
-            self._waiting = narrow(grants, self._requested)
-            self._news.set()
-
-    def close(self) -> None:
-        self.is_closed = True
-        self._news.set()
-
-    async def events(self) -> AsyncIterator[GrantsPush | Ping]:
-        """What to send, a ping where there was nothing for a while; ends when the stream is closed."""
-        while not self.is_closed:
-            grants, self._waiting = self._waiting, None
-            if grants is not None:
-                yield GrantsPush(grants=grants)
-                continue
-            self._news = anyio.Event()
-            with anyio.move_on_after(self._ping_seconds) as waited:
-                await self._news.wait()
-            if waited.cancelled_caught:
-                yield Ping()
+from shared.wire.control import Unit
 
 
 class ControlHub:
-    """All streams of this broker. For the event loop only."""
+    """All streams that are known of. For the event loop only."""
 
     def __init__(self) -> None:
         self._streams: dict[int, dict[Unit, ControlStream]] = {}
+        self._elsewhere: dict[int, dict[str, OpenStream]] = {}
         self._changed: dict[int, anyio.Event] = {}
         self._is_closed = False
+        self.on_change: Callable[[], None] = lambda: None
 
     def add(self, stream: ControlStream) -> None:
         """Take a stream in; an earlier one of the same daemon ends."""
@@ -87,32 +42,52 @@ class ControlHub:
                 del self._streams[stream.agent_id]
         self._note_change(stream.agent_id)
 
+    def list_streams(self) -> list[ControlStream]:
+        """The streams of this broker."""
+        return [stream for units in self._streams.values() for stream in units.values()]
+
+    def set_elsewhere(self, streams: Iterable[OpenStream]) -> None:
+        """Take note of the streams at other brokers, all that there are."""
+        before = self._elsewhere
+        self._elsewhere = {}
+        for stream in streams:
+            self._elsewhere.setdefault(stream.agent_id, {})[stream.unit] = stream
+        for agent_id in before.keys() | self._elsewhere.keys():
+            if before.get(agent_id) != self._elsewhere.get(agent_id):
+                self._wake(agent_id)
+
     def find_boot(self, agent_id: int, unit: Unit) -> str | None:
-        """The start of the daemon whose stream is open."""
-        stream = self._streams.get(agent_id, {}).get(unit)
-        return None if stream is None else stream.boot
+        """The start of the daemon whose stream is open; of two the later."""
+        here = self._streams.get(agent_id, {}).get(unit)
+        there = self._elsewhere.get(agent_id, {}).get(unit)
+        return max((stream.boot for stream in (here, there) if stream is not None), default=None)
 
     def list_connected(self) -> frozenset[int]:
         """The agents whose hyperhive daemon is connected: these run, whatever the driver says."""
-        return frozenset(key for key, units in self._streams.items() if "hyperhive" in units)
+        here = (agent_id for agent_id, units in self._streams.items() if "hyperhive" in units)
+        there = (agent_id for agent_id, units in self._elsewhere.items() if "hyperhive" in units)
+        return frozenset((*here, *there))
 
     def is_running(self, agent_id: int) -> bool:
-        return "hyperhive" in self._streams.get(agent_id, {})
+        return "hyperhive" in self.list_units(agent_id)
 
     def list_units(self, agent_id: int) -> list[str]:
-        return sorted(self._streams.get(agent_id, {}))
+        return sorted({*self._streams.get(agent_id, ()), *self._elsewhere.get(agent_id, ())})
 
     def push(self, agent_id: int, grants: Grants) -> None:
         """Send grants down all streams of an agent."""
         for stream in self._streams.get(agent_id, {}).values():
             stream.push(grants)
 
-    def confirm(self, agent_id: int, unit: Unit, boot: str, version: int) -> None:
-        """Note that a daemon has put grants in force."""
+    def confirm(self, agent_id: int, unit: Unit, boot: str, version: int) -> bool:
+        """Note that a daemon has put grants in force; says whether its stream is here."""
         stream = self._streams.get(agent_id, {}).get(unit)
-        if stream is not None and stream.boot == boot and version > stream.confirmed:
+        if stream is None or stream.boot != boot:
+            return False
+        if version > stream.confirmed:
             stream.confirmed = version
             self._note_change(agent_id)
+        return True
 
     async def wait_confirmed(self, agent_id: int, version: int, *, seconds: float) -> bool:
         """Wait until every connected daemon of an agent has confirmed grants of `version` or later."""
@@ -126,16 +101,27 @@ class ControlHub:
         for stream in self._streams.get(agent_id, {}).values():
             stream.close()
 
+    def close_all(self) -> None:
+        """End all streams that are open now."""
+        for stream in self.list_streams():
+            stream.close()
+
     def close(self) -> None:
         """End all streams, also those yet to come."""
         self._is_closed = True
-        for agent_id in self._streams:
-            self.close_agent(agent_id)
+        self.close_all()
 
     def _all_confirmed(self, agent_id: int, version: int) -> bool:
-        streams = self._streams.get(agent_id, {}).values()
-        return all(stream.is_closed or stream.confirmed >= version for stream in streams)
+        here = self._streams.get(agent_id, {}).values()
+        there = self._elsewhere.get(agent_id, {}).values()
+        return all(stream.is_closed or stream.confirmed >= version for stream in here) and all(
+            stream.confirmed >= version for stream in there
+        )
 
     def _note_change(self, agent_id: int) -> None:
+        self._wake(agent_id)
+        self.on_change()
+
+    def _wake(self, agent_id: int) -> None:
         if (event := self._changed.pop(agent_id, None)) is not None:
             event.set()

@@ -13,13 +13,13 @@ import structlog
 from services.broker.service.clock import Clock
 from services.broker.service.naming import get_agent
 from services.broker.service.transitions import Transitions
-from services.broker.store import Store, Tx
+from services.broker.store import Store, Topic, Tx
 from services.broker.store.agents import AgentRow
 from shared.errors import Conflict, NotFound
 from shared.wire.lifecycle import ClaimRequest, ClaimResult, CreateJob, DriverEvents, Job, JobKind, JobState
 
 MAX_LISTED = 500
-# Events wake those who wait; this is for what another broker on the same database did.
+# Events wake those who wait, and news of other brokers; this is for news that went missing.
 POLL_SECONDS = 5.0
 # Between two long polls a driver is away for a moment.
 DRIVER_GRACE_SECONDS = 10.0
@@ -48,6 +48,7 @@ class LifecycleService:
         self._is_closed = False
         self._claims = 0
         self._last_claim_at = -DRIVER_GRACE_SECONDS
+        store.on_news(Topic.JOBS, self._hear)
 
     @property
     def driver_connected(self) -> bool:
@@ -78,6 +79,7 @@ class LifecycleService:
             if joined is not None:
                 return joined
             tx.on_commit(self._wake)
+            tx.announce(Topic.JOBS)
             return _get_job(tx, tx.jobs.insert(kind, agent_id=agent.id, created_at=now))
 
         job = await self._store.write(work)
@@ -128,6 +130,7 @@ class LifecycleService:
             for event in events.events:
                 self._transitions.apply(tx, event, now=now)
             tx.on_commit(self._wake)
+            tx.announce(Topic.JOBS)
 
         await self._store.write(work)
 
@@ -148,6 +151,9 @@ class LifecycleService:
         with anyio.move_on_after(min(left, POLL_SECONDS) if self._store.is_shared else left):
             await changed.wait()
         return True
+
+    def _hear(self, _subject: int | None) -> None:
+        self._wake()
 
     def _wake(self) -> None:
         self._changed.set()

@@ -12,7 +12,7 @@ import structlog
 
 from services.broker.bus import NoticeBus
 from services.broker.service.clock import Clock
-from services.broker.store import Store, Tx
+from services.broker.store import Store, Topic, Tx
 from services.broker.store.outbox import NewNotice, OutboxRow
 from shared.errors import HiveError
 from shared.runtime.ids import new_ulid
@@ -20,7 +20,7 @@ from shared.runtime.log import request_id
 from shared.wire.notices import CloudEvent, NoticeEvent, notice_subject, notice_type
 
 BATCH = 100
-# Commits wake the relay; this is for another broker's, and for a wake that went missing.
+# Commits wake the relay, and news of other brokers' commits; this is for news that went missing.
 POLL_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS = 0.1
 _MAX_PAUSE_SECONDS = 5.0
@@ -75,6 +75,7 @@ class NoticeWriter:
             )
         )
         tx.on_commit(self._on_commit)
+        tx.announce(Topic.OUTBOX)
 
 
 class Relay:
@@ -88,6 +89,11 @@ class Relay:
 
     What waits at the start may be an old copy of the outbox, restored from a backup, of which anything may
     have been published since: what the stream holds is removed first.
+
+    Of several brokers on one database one leads and publishes. Who leads may be unclear for a moment, and one
+    that was frozen may wake up later: there every row is in doubt, and is looked for in the outbox once more
+    between the look at the stream and the conditional publication. If it is still there then, nobody has
+    finished with it before that look; if somebody published it since, the condition fails.
     """
 
     def __init__(self, store: Store, bus: NoticeBus) -> None:
@@ -96,6 +102,7 @@ class Relay:
         self._news = anyio.Event()
         self._empty = anyio.Event()
         self._in_doubt = True
+        store.on_news(Topic.OUTBOX, lambda _subject: self.wake())
 
     def wake(self) -> None:
         """Say that something was committed to the outbox."""
@@ -104,13 +111,20 @@ class Relay:
         self._news.set()
 
     async def run(self) -> None:
-        """Relay until cancelled."""
-        await self._retry(self._drop_published)
+        """Relay until cancelled, whenever this broker leads."""
         while True:
+            await self._store.wait_leading()
+            self._in_doubt = True
+            await self._retry(self._drop_published)
+            await self._lead()
+
+    async def _lead(self) -> None:
+        while self._store.leads:
             news = self._news = anyio.Event()
             rows = await self._retry(lambda: self._store.read(lambda tx: tx.outbox.list_oldest(BATCH)))
             for row in rows:
-                await self._relay(row)
+                if self._store.leads:
+                    await self._relay(row)
             # Woken while reading: what was committed may have come too late for this read.
             if not rows and not news.is_set():
                 self._empty.set()
@@ -119,7 +133,7 @@ class Relay:
 
     async def drain(self, seconds: float) -> None:
         """Wait until the outbox is empty, at most `seconds`, and not at all while NATS is away."""
-        if not self._bus.connected:
+        if not self._bus.connected or not self._store.leads:
             return
         self.wake()
         with anyio.move_on_after(seconds):
@@ -142,12 +156,14 @@ class Relay:
 
     async def _publish(self, row: OutboxRow) -> None:
         after: int | None = None
-        if self._in_doubt:
+        if self._in_doubt or self._store.is_shared:
             last = await self._bus.find_last(row.subject)
             if last is not None and last.event_id == row.event_id:
                 self._in_doubt = False
                 return
             after = 0 if last is None else last.sequence
+            if self._store.is_shared and not await self._store.read(lambda tx: tx.outbox.holds(row.id)):
+                return
         self._in_doubt = True
         await self._bus.publish(
             event_id=row.event_id,

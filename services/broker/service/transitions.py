@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from services.broker.store import Tx
+from services.broker.store import Topic, Tx
 from services.broker.store.agents import AgentRow
 from services.broker.store.messages import NewMessage
 from shared.wire.lifecycle import DriverEvent, DriverEventKind, ExitStatus, JobKind, JobState
@@ -91,6 +91,7 @@ class Transitions:
         tx.agents.mark_destroyed(agent.id, at=event.at)
         self._tell(tx, agent, NoticeEvent.DESTROYED, event)
         tx.on_commit(lambda: self._on_destroyed(agent.id))
+        tx.announce(Topic.CUT, agent.id)
 
     def _tell(self, tx: Tx, agent: AgentRow, notice: NoticeEvent, event: DriverEvent) -> None:
         data: dict[str, Any] = {"agent_id": agent.id}

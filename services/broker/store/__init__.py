@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.broker.store.database import Store
 from services.broker.store.lock import hold_database
+from services.broker.store.news import Topic
 from services.broker.store.tx import Tx
 
-__all__ = ["Store", "Tx", "hold_database"]
+__all__ = ["Store", "Topic", "Tx", "hold_database"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -116,6 +116,11 @@ class AgentRows:
         """The newest `limit` agents, destroyed ones among them, by id."""
         query = _ROWS.order_by(agents.c.id.desc()).limit(limit)
         return [_decode(row) for row in self._connection.execute(query)][::-1]
+
+    def list_grants(self, agent_ids: Collection[int]) -> dict[int, Grants]:
+        """The grants of those of the agents that live."""
+        found = self._connection.execute(_LIVE.where(agents.c.id.in_(agent_ids)))
+        return {row.id: _decode(row).grants for row in found}
 
     def list_names(self) -> list[str]:
         """The names of all live agents."""

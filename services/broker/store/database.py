@@ -85,6 +85,11 @@ class Store:
         """
         self._bulletin.subscribe(topic, listener)
 
+    async def wait_ready(self) -> None:
+        """Wait until it `is_ready`."""
+        while not self.is_ready:
+            await self._changed.wait()
+
     async def wait_leading(self) -> None:
         """Wait until this broker `leads`."""
         while not self.leads:

@@ -58,6 +58,10 @@ class OutboxRows:
             for row in self._connection.execute(select(outbox).order_by(outbox.c.id).limit(limit))
         ]
 
+    def holds(self, row_id: int) -> bool:
+        """Whether a notice still waits."""
+        return self._connection.scalar(select(outbox.c.id).where(outbox.c.id == row_id)) is not None
+
     def delete(self, row_id: int) -> None:
         """Forget a notice that JetStream has acked."""
         self._connection.execute(delete(outbox).where(outbox.c.id == row_id))

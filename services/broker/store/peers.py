@@ -21,12 +21,12 @@ from services.broker.store.address import PgAddress
 from services.broker.store.news import EVERYTHING, Item, read_items, write_items
 from services.broker.store.postgresql import Error, PgConnection
 from services.broker.store.prepared import run_plain
+from services.broker.store.streams import MEMBER_LOCK
 from shared.errors import HiveError
 
 CHANNEL: Final = "hyperhive"
-# First halves of advisory locks' keys: for the one that leads, and for each that is there.
+# First half of the key of the advisory lock that the leader holds.
 LEADER_LOCK: Final = 0x6869_766C
-MEMBER_LOCK: Final = 0x6869_766D
 BEAT_SECONDS: Final = 1.0
 # A session that says nothing for so long is ended by the server: its broker is frozen or cut off.
 _SILENT_SECONDS: Final = 8

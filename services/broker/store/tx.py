@@ -19,6 +19,7 @@ from services.broker.store.outbox import OutboxRows
 from services.broker.store.parked import ParkedRows
 from services.broker.store.readers import ReaderRows
 from services.broker.store.refusals import RefusalRows
+from services.broker.store.streams import StreamRows
 from services.broker.store.tokens import TokenRows
 
 
@@ -45,6 +46,7 @@ class Tx:
         self.drivers = DriverRows(connection)
         self.outbox = OutboxRows(connection)
         self.readers = ReaderRows(connection)
+        self.streams = StreamRows(connection)
 
     def on_commit(self, hook: Callable[[], None]) -> None:
         """Have `hook` called in the event loop once this work is committed; never if it is not."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import anyio
 
-from services.broker.service.hub import ControlHub, ControlStream
+from services.broker.service.hub import ControlHub
+from services.broker.service.stream import ControlStream
 from shared.wire.agents import Grants
 from shared.wire.control import GrantsPush, Hello, Ping
 

@@ -1,0 +1,59 @@
+"""One daemon's control stream: in memory only; what counts is in the database and pushed anew.
+
+It holds one slot for grants, so a slow reader costs no memory and gets the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import anyio
+
+from services.broker.service.rights import narrow
+from shared.permissions import ToolGroup
+from shared.wire.agents import Grants
+from shared.wire.control import GrantsPush, Hello, Ping, Unit
+
+PING_SECONDS = 10.0
+
+
+class ControlStream:
+    """What goes down a stream, and which grants its daemon has confirmed."""
+
+    def __init__(self, agent_id: int, hello: Hello, *, ping_seconds: float = PING_SECONDS) -> None:
+        self.agent_id = agent_id
+        self.unit: Unit = hello.unit
+        self.boot = hello.boot
+        self.confirmed = -1
+        self.is_closed = False
+        self._requested: frozenset[ToolGroup] | None = (
+            None if hello.tool_groups is None else frozenset(hello.tool_groups)
+        )
+        self._ping_seconds = ping_seconds
+        self._latest = -1
+        self._waiting: Grants | None = None
+        self._news = anyio.Event()
+
+    def push(self, grants: Grants) -> None:
+        """Put grants in the slot unless later ones were there already."""
+        if grants.version > self._latest:
+            self._latest = grants.version
+            self._waiting = narrow(grants, self._requested)
+            self._news.set()
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._news.set()
+
+    async def events(self) -> AsyncIterator[GrantsPush | Ping]:
+        """What to send, a ping where there was nothing for a while; ends when the stream is closed."""
+        while not self.is_closed:
+            grants, self._waiting = self._waiting, None
+            if grants is not None:
+                yield GrantsPush(grants=grants)
+                continue
+            self._news = anyio.Event()
+            with anyio.move_on_after(self._ping_seconds) as waited:
+                await self._news.wait()
+            if waited.cancelled_caught:
+                yield Ping()
