@@ -115,11 +115,14 @@ class BrokerClient:
         unsure = "the messages may or may not have been acked; acking again is safe"
         return await self._link.ask(Call("POST", "/v1/agent/inbox/ack", request, unsure=unsure), AckResult)
 
-    async def release(self, request: ReleaseRequest) -> ReleaseResult:
-        """Return delivered rows to pending; a failed turn counts once on each of its rows."""
-        unsure = "the messages may or may not have been returned; returning them again is safe"
+    async def release(self, request: ReleaseRequest, key: str) -> ReleaseResult:
+        """Return delivered rows to pending; a failed turn counts once on each of its rows.
+
+        A repeat under the same `key` takes no row back that was handed to somebody else meanwhile.
+        """
+        unsure = "the messages may or may not have been returned; those that were not come again later"
         return await self._link.ask(
-            Call("POST", "/v1/agent/inbox/release", request, unsure=unsure), ReleaseResult
+            Call("POST", "/v1/agent/inbox/release", request, key, unsure), ReleaseResult
         )
 
     async def get_states(self, request: StatesRequest) -> StatesResult:

@@ -112,6 +112,16 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         ),
         "delivery.order-kept": "what is handed out again keeps urgency and order",
     },
+    "issue 3, proof 1": {
+        "kills.messages": (
+            "through twenty kills under load no answered message is lost, none is stored twice, no acked row "
+            "comes back, no row is in two hands"
+        ),
+        "kills.transitions": (
+            "through twenty kills of broker, NATS or both every transition is in the stream once, in order, "
+            "within 10 s"
+        ),
+    },
     "issue 2, proof 1": {
         "claude.mail": "a real claude sends, another receives, replies and acks, in both eras",
     },

@@ -113,6 +113,7 @@ class AckResult(WireResult):
 class ReleaseRequest(WireRequest):
     """`POST inbox/release`: return own delivered rows to pending: these ids, one turn's, or (neither) all.
 
+    Goes with an `Idempotency-Key`: a repeat that comes late must take no row back from who has it now.
     With `failed` the turn has failed: all its rows that are not acked go back and count it, also those that
     were returned before, and a row that has counted five is parked. The same turn is counted once.
     """

@@ -19,14 +19,33 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from shared.layout import HiveLayout
 from tests.support.access import AgentAccess, OperatorAccess, request
+from tests.support.preload import Preloaded
 from tests.support.waiting import eventually
 
 BIN = Path(sys.executable).parent
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
+
+
+class Process(Protocol):
+    """What is needed of a `subprocess.Popen`, by whatever means it was started."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int, /) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 class Unit:
@@ -37,7 +56,8 @@ class Unit:
         self.env = dict(env)
         self.listener = listener
         self.log = log
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
+        self._preloaded: Preloaded | None = None
 
     @property
     def url(self) -> str:
@@ -51,19 +71,22 @@ class Unit:
     def start(self, **env: str) -> None:
         """Start and wait until it answers; `env` adds to the unit's own from now on."""
         self.env |= env
-        base = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
-        descriptor = self.listener.fileno()
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [BIN / self.script],
-                env={**base, **self.env, "HIVE_LISTEN_FD": str(descriptor)},
-                pass_fds=[descriptor],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.log.parent,
-            )
+        env = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", **self.env}
+        self.process = self._preloaded.start(env, self.log) if self._preloaded else self._execute(env)
         eventually(self._answers, within=START_SECONDS, what=f"{self.script} answers; {self.log}")
+
+    def preload(self, module: str) -> None:
+        """Have later starts fork a parent that has imported `module`, whose `main` is the script's."""
+        self._preloaded = Preloaded(module, self.listener, self.log.parent)
+
+    def close(self) -> None:
+        """End the process if it still runs, and close the socket."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self._preloaded is not None:
+            self._preloaded.close()
+        self.listener.close()
 
     def kill(self) -> None:
         """`kill -9`, and wait for the end."""
@@ -111,6 +134,19 @@ class Unit:
     def log_text(self) -> str:
         """What it has logged, in all its lives."""
         return self.log.read_text(errors="replace")
+
+    def _execute(self, env: Mapping[str, str]) -> Process:
+        descriptor = self.listener.fileno()
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [BIN / self.script],
+                env={**env, "HIVE_LISTEN_FD": str(descriptor)},
+                pass_fds=[descriptor],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.log.parent,
+            )
 
     def _answers(self) -> bool:
         assert self.process is not None
@@ -180,10 +216,7 @@ class Units:
     def close(self) -> None:
         """End every process that still runs, and close the sockets."""
         for unit in (*self.surfaces.values(), self.broker):
-            if unit.process is not None and unit.process.poll() is None:
-                unit.process.kill()
-                unit.process.wait()
-            unit.listener.close()
+            unit.close()
 
     def tails(self, size: int = 1500) -> str:
         """The ends of all logs, for a failed test."""

@@ -73,10 +73,10 @@ class AgentRoutes:
             """Ack own rows up to an id."""
             return await self.inbox.ack(me, request)
 
-        @router.post("/inbox/release", responses=declare(body=True))
-        async def release(me: AsAgent, request: ReleaseRequest) -> ReleaseResult:
+        @router.post("/inbox/release", responses=declare(409, body=True))
+        async def release(me: AsAgent, request: ReleaseRequest, key: IdempotencyKey = None) -> ReleaseResult:
             """Return own delivered rows to pending; a failed turn counts on each of its rows."""
-            return await self.inbox.release(me, request)
+            return await self.inbox.release(me, request, key=key)
 
         @router.post("/inbox/states", responses=declare(body=True))
         async def get_states(me: AsAgent, request: StatesRequest) -> StatesResult:

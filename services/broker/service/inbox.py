@@ -91,21 +91,27 @@ class InboxService:
 
         return await self._store.write(work)
 
-    async def release(self, caller: AgentCaller, request: ReleaseRequest) -> ReleaseResult:
+    async def release(
+        self, caller: AgentCaller, request: ReleaseRequest, *, key: str | None
+    ) -> ReleaseResult:
         """Return own delivered rows to pending; in no tool group, for it only makes things be seen again.
 
-        A failed turn counts on each of its rows; the fifth parks them.
+        A failed turn counts on each of its rows; the fifth parks them. A repeat under the same key does
+        nothing: the rows may be in other hands by then.
+
+        Raises:
+            Conflict: for a key used otherwise.
         """
+        attempt = Attempt.of(caller.scope, key, "release", request)
         now = self._clock()
 
         def work(tx: Tx) -> ReleaseResult:
             me = get_self(tx, caller, lock=True)
-            if request.failed and request.turn is not None:
-                released, parked = tx.parked.fail_turn(
-                    me.id, request.turn, ids=request.ids, most=MAX_FAILED_TURNS, at=now
-                )
-                return ReleaseResult(released=released, parked=parked)
-            return ReleaseResult(released=tx.inbox.release(me.id, ids=request.ids, turn=request.turn))
+            if (given := find_answer(tx, attempt)) is not None:
+                return ReleaseResult.model_validate_json(given)
+            result = _release(tx, me, request, now=now)
+            keep_answer(tx, attempt, result.model_dump_json(), now=now)
+            return result
 
         result = await self._store.write(work)
         if result.parked:
@@ -161,6 +167,15 @@ class InboxService:
         result = await self._store.write(work)
         _log.info("marked_read", inbox=agent or OPERATOR, rows=result.acked)
         return result
+
+
+def _release(tx: Tx, me: AgentRow, request: ReleaseRequest, *, now: int) -> ReleaseResult:
+    if not request.failed or request.turn is None:
+        return ReleaseResult(released=tx.inbox.release(me.id, ids=request.ids, turn=request.turn))
+    released, parked = tx.parked.fail_turn(
+        me.id, request.turn, ids=request.ids, most=MAX_FAILED_TURNS, at=now
+    )
+    return ReleaseResult(released=released, parked=parked)
 
 
 def _hand_out(tx: Tx, me: AgentRow, request: RecvRequest, *, now: int) -> list[Message]:

@@ -17,6 +17,7 @@ from services.hyperhive_mcp.spill import SpillDirectory
 from shared.client import BrokerClient
 from shared.errors import HiveError
 from shared.prose import cut_utf8, make_nonce
+from shared.runtime.ids import new_ulid
 from shared.wire.messages import (
     MAX_RECV,
     MAX_RESULT_BYTES,
@@ -120,7 +121,7 @@ class InboxService:
     async def _give_back(self, messages: Sequence[Message]) -> None:
         ids = [message.id for message in messages if message.id]
         if ids:
-            released = await self._broker.release(ReleaseRequest(ids=ids))
+            released = await self._broker.release(ReleaseRequest(ids=ids), key=new_ulid())
             log.info("rows_given_back", rows=released.released)
 
 

@@ -74,6 +74,16 @@ async def test_a_repeated_recv_hands_out_the_same_rows_but_acked_ones_never(ruth
     assert [row["id"] for row in left["messages"]] == [ids[1]]
 
 
+async def test_a_repeated_release_takes_nothing_back_from_who_has_it_now(ruth: Peer, iris: Peer) -> None:
+    number = await ruth.send("iris")
+    await iris.recv()
+    first = await iris.get("POST", "/inbox/release", {"ids": [number]}, headers=KEY)
+    assert await iris.recv() == [number]
+    assert await iris.get("POST", "/inbox/release", {"ids": [number]}, headers=KEY) == first
+    assert await iris.recv() == []
+    await iris.refused(409, "POST", "/inbox/release", {}, headers=KEY)
+
+
 @pytest.mark.parametrize("key", ["", "with space", "x" * 65, "semi;colon"])
 async def test_a_key_that_is_none_is_refused(standing: Broker, key: str) -> None:
     await standing.agents["ruth"].refused(

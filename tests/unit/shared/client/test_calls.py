@@ -15,7 +15,15 @@ from shared.errors import (
 )
 from shared.runtime.log import request_id
 from shared.wire.control import Report
-from shared.wire.messages import AckRequest, RecvRequest, ReleaseRequest, SendRequest, StatusText
+from shared.wire.messages import (
+    AckRequest,
+    MessageState,
+    RecvRequest,
+    ReleaseRequest,
+    SendRequest,
+    StatesRequest,
+    StatusText,
+)
 from tests.unit.shared.client.talk import BOOT, MESSAGE, OLD, SELF, SEND, SENT
 from tests.unit.shared.scripted import (
     Step,
@@ -35,6 +43,7 @@ async def test_calls_go_where_the_contract_says_and_answers_are_parsed(connect: 
         answer(200, {"messages": [MESSAGE], "pending": 2}),
         answer(200, {"acked": 1, "stayed": [], "stayed_count": 0}),
         answer(200, {"released": 1}),
+        answer(200, {"states": {"7": "acked"}}),
         answer(200, {"name": "ruth", "running": True}),
         answer(204),
         answer(204),
@@ -46,7 +55,8 @@ async def test_calls_go_where_the_contract_says_and_answers_are_parsed(connect: 
         assert (await client.get_sent(7)).id == 7
         assert (await client.recv(RecvRequest(max=2), "k2")).pending == 2
         assert (await client.ack(AckRequest(up_to=7))).acked == 1
-        assert (await client.release(ReleaseRequest())).released == 1
+        assert (await client.release(ReleaseRequest(), "k3")).released == 1
+        assert (await client.get_states(StatesRequest(ids=[7]))).states == {7: MessageState.ACKED}
         assert (await client.get_meta("ruth")).running
         await client.set_status(StatusText(text="busy", set_at=1))
         await client.report(Report(unit="bash", boot=BOOT))
@@ -57,7 +67,8 @@ async def test_calls_go_where_the_contract_says_and_answers_are_parsed(connect: 
         ("GET", "/v1/agent/messages/7", None),
         ("POST", "/v1/agent/inbox/recv", "k2"),
         ("POST", "/v1/agent/inbox/ack", None),
-        ("POST", "/v1/agent/inbox/release", None),
+        ("POST", "/v1/agent/inbox/release", "k3"),
+        ("POST", "/v1/agent/inbox/states", None),
         ("GET", "/v1/agent/meta?name=ruth", None),
         ("PUT", "/v1/agent/status", None),
         ("POST", "/v1/agent/reports", None),
