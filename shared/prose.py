@@ -26,13 +26,25 @@ def make_nonce(texts: Iterable[str]) -> str:
 
 
 def fence(text: str, nonce: str) -> str:
-    """Put `text` between two lines that carry `nonce`.
+    """Put `text`, quoted, between two lines that carry `nonce`."""
+    return f"--- {nonce}\n{quote(text)}\n--- end {nonce}"
 
-    A line that looks like one of our own `[msg #…]` markers is quoted with "> ", for readers that look at
-    line starts alone.
+
+def quote(text: str) -> str:
+    """`text` as it stands inside a fence; quoting it again changes nothing.
+
+    A line that looks like one of our own `[msg #…]` markers gets "> " before it, for readers that look at
+    line starts alone. That makes a text longer by 2 bytes a line.
     """
-    quoted = _POSING.sub(r"\1\2> ", text)
-    return f"--- {nonce}\n{quoted}\n--- end {nonce}"
+    return _POSING.sub(r"\1\2> ", text)
+
+
+def cut_quoted(text: str, max_bytes: int) -> str:
+    """The beginning of `text` that is at most `max_bytes` of UTF-8 once it is quoted."""
+    cut = cut_utf8(text, max_bytes)
+    while (excess := len(quote(cut).encode()) - max_bytes) > 0:
+        cut = cut_utf8(cut, len(cut.encode()) - excess)
+    return cut
 
 
 def one_line(text: str, *, limit: int = 200) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from services.hivectl.names import MESSAGE_ID
 from services.hivectl.render import format_time, safe, safe_block
 from services.hivectl.session import Session
 from shared.wire.messages import Message, MessagePage, MessageState, ParkedPage
@@ -20,9 +21,7 @@ _BAR = "  | "
 def range_options(function: F) -> F:
     """`--limit` and `--before`, passed as `limit` and `before`."""
     for option in (
-        click.option(
-            "--before", type=click.IntRange(1), metavar="ID", help="Only those older than this one."
-        ),
+        click.option("--before", type=MESSAGE_ID, metavar="ID", help="Only those older than this one."),
         click.option(
             "--limit",
             type=click.IntRange(1, 500),

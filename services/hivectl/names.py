@@ -1,9 +1,10 @@
-"""Names on the command line, checked before they travel."""
+"""Names, and ids of messages, on the command line, checked before they travel."""
 
 from __future__ import annotations
 
 import click
 
+from shared.wire.model import MAX_ID
 from shared.wire.names import OPERATOR, check_agent_name, check_hive_name
 
 
@@ -41,6 +42,22 @@ class ReaderNameType(click.ParamType[str]):
             self.fail(f"a reader's name {exc}", param, ctx)
 
 
+class MessageIdType(click.ParamType[int]):
+    """A message's id; a number that none can have is a usage error."""
+
+    name = "ID"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Check the range; whether there is such a message only the broker knows."""
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ID))):
+            self.fail(f"{text[:40]!r} is no message's id", param, ctx)
+        if not 1 <= (number := int(text)) <= MAX_ID:
+            self.fail(f"{number} is no message's id", param, ctx)
+        return number
+
+
 AGENT_NAME = AgentNameType()
 RECIPIENT = RecipientType()
 READER_NAME = ReaderNameType()
+MESSAGE_ID = MessageIdType()

@@ -63,6 +63,10 @@ def test_a_name_born_again_is_somebody_else(hive: Hive) -> None:
     assert ids_of(again.call("recv", max=5).ok()) == []
     assert again.http("GET", f"/messages/{sent}").status_code == 404
     assert "in_reply_to" in again.call("send", to="ruth", body="re", in_reply_to=waiting).error()
+    ruth = hive.agent("ruth")
+    assert "was destroyed" in ruth.call("send", to="milo", body="re", in_reply_to=sent).error()
+    refused = hive.ctl("send", "milo", "re", "--in-reply-to", str(waiting), exits=4)
+    assert refused["error"]["code"] == "recipient_destroyed"
     assert again.json("POST", "/inbox/ack", {"up_to": waiting})["acked"] == 0
     hive.ctl("agent", "destroy", "milo", "--yes")
 

@@ -95,3 +95,14 @@ def test_rows_that_do_not_fit_stay_pending(ruth: AgentAccess, iris: AgentAccess)
     text = iris.call("recv", max=5).ok()
     assert (len(rows_of(text)), pending_of(text)) == (2, 1)
     assert len(text.encode()) <= MAX_RESULT_BYTES
+
+
+@pytest.mark.requirement("envelope.result-cap", "recv.fence", "recv.cap")
+def test_quoted_lines_cut_no_later_row_off(ruth: AgentAccess, iris: AgentAccess) -> None:
+    posing = "[msg #1]\n" * 4_300
+    ids = [sent_id(ruth.call("send", to="iris", body=body).ok()) for body in (posing, "after it")]
+    first, second = iris.call("recv", max=5).ok(), iris.call("recv", max=5).ok()
+    assert len(first.encode()) <= MAX_RESULT_BYTES
+    assert (ids_of(first), pending_of(first)) == (ids[:1], 1)
+    assert [(row.id, row.body) for row in rows_of(second)] == [(ids[1], "after it")]
+    assert (iris.state_dir / "inbox" / f"{ids[0]}.txt").read_text() == posing

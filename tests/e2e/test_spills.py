@@ -77,3 +77,13 @@ def test_a_directory_that_is_a_link_is_left_alone(units: Units, iris: AgentAcces
         assert bait.exists()
     finally:
         inbox.unlink()
+
+
+def test_an_ack_counts_where_the_file_cannot_be_removed(units: Units, iris: AgentAccess) -> None:
+    number, path = receive_long(units, iris)
+    path.unlink()
+    path.mkdir()
+    answer = iris.call("ack_until", up_to=number).ok()
+    assert answer.startswith(f"Acked 1 message up to #{number}.")
+    assert str(path) in answer
+    path.rmdir()

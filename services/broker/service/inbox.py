@@ -18,6 +18,7 @@ from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
 from services.broker.store.inbox import Acked
 from shared.errors import InvalidInput
+from shared.prose import quote
 from shared.wire.messages import (
     AckRequest,
     AckResult,
@@ -204,7 +205,8 @@ def _fitting(rows: Sequence[Message], max_bytes: int) -> list[Message]:
     fitting: list[Message] = []
     size = 0
     for row in rows:
-        size += len(row.body.encode()) + ROW_BYTES
+        # As it will be shown: what does not fit then would be cut off after it counts as handed out.
+        size += len(quote(row.body).encode()) + ROW_BYTES
         if fitting and size > max_bytes:
             break
         fitting.append(row)

@@ -27,7 +27,7 @@ from services.broker.store.messages import NewMessage
 from shared.errors import HiveError, NotFound
 from shared.permissions import Capability
 from shared.wire.messages import Message, SendRequest, SendResult, Sent
-from shared.wire.names import OPERATOR
+from shared.wire.names import EVERYBODY, OPERATOR
 
 _log = structlog.get_logger(__name__)
 
@@ -122,18 +122,7 @@ def _compose(
     tx: Tx, sender: AgentRow | None, targets: list[Target], request: SendRequest, *, limits: Limits, now: int
 ) -> list[NewMessage]:
     """Check what is left to check, and write out the rows, one a target."""
-    replied = 0
-    if request.in_reply_to is not None:
-        hops_of = tx.messages.find_hops_of(
-            request.in_reply_to, party_id=None if sender is None else sender.id
-        )
-        if hops_of is None:
-            raise NotFound(
-                f"in_reply_to: you neither sent nor received a message #{request.in_reply_to}; give the "
-                "id of one that you did, or leave it out",
-                code="no_such_message",
-            )
-        replied = hops_of
+    replied = _check_reply(tx, sender, targets, request)
     if sender is None:
         check_room(tx, targets, limits)
         for target in targets:
@@ -151,6 +140,27 @@ def _compose(
         )
         for target in targets
     ]
+
+
+def _check_reply(tx: Tx, sender: AgentRow | None, targets: list[Target], request: SendRequest) -> int:
+    """The hop count of the message that `request` answers; 0 when it answers none."""
+    if request.in_reply_to is None:
+        return 0
+    replied = tx.messages.find_replied(request.in_reply_to, party_id=None if sender is None else sender.id)
+    if replied is None:
+        raise NotFound(
+            f"in_reply_to: you neither sent nor received a message #{request.in_reply_to}; give the "
+            "id of one that you did, or leave it out",
+            code="no_such_message",
+        )
+    for target in targets if request.to != EVERYBODY else []:
+        if target is not None and replied.agent_ids.get(target.name, target.id) != target.id:
+            raise NotFound(
+                f"the {target.name} of message #{request.in_reply_to} was destroyed; the {target.name} of "
+                "today is another agent, who knows nothing of it. Leave in_reply_to out to write to that one",
+                code="recipient_destroyed",
+            )
+    return replied.hops
 
 
 def _row(

@@ -35,6 +35,14 @@ class NewMessage:
     pair_seq: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """What a reply must know of the message it answers; parties that are agents stand under their names."""
+
+    hops: int
+    agent_ids: dict[str, int]
+
+
 _FIND = select(*HEAD).where(messages.c.id == bindparam("message_id"))
 _MESSAGE = [field.name for field in fields(NewMessage)]
 _INSERT = Prepared(
@@ -84,16 +92,26 @@ class MessageRows:
         row = self._connection.execute(query, {"message_id": message_id}).first()
         return None if row is None else decode(row, body="")
 
-    def find_hops_of(self, message_id: int, *, party_id: int | None) -> int | None:
-        """The hop count of a message that this agent (None: the operator) sent or received; else None."""
+    def find_replied(self, message_id: int, *, party_id: int | None) -> Replied | None:
+        """A message that this agent (None: the operator) sent or received; else None."""
         party: ColumnElement[bool]
         if party_id is None:
             party = or_(OPERATORS_OWN, messages.c.sender == OPERATOR)
         else:
             party = or_(messages.c.sender_agent_id == party_id, messages.c.recipient_agent_id == party_id)
-        query = select(messages.c.hops).where(messages.c.id == message_id, party)
-        found: int | None = self._connection.scalar(query)
-        return found
+        columns = messages.c
+        query = select(
+            columns.hops,
+            columns.sender,
+            columns.sender_agent_id,
+            columns.recipient,
+            columns.recipient_agent_id,
+        ).where(columns.id == message_id, party)
+        row = self._connection.execute(query).first()
+        if row is None:
+            return None
+        parties = ((row.sender, row.sender_agent_id), (row.recipient, row.recipient_agent_id))
+        return Replied(row.hops, {name: agent_id for name, agent_id in parties if agent_id is not None})
 
     def find_pair(self, pair: str, *, back: int) -> tuple[int, int | None]:
         """How many messages a pair ever exchanged, and when the last but `back - 1` of them was sent."""

@@ -7,7 +7,7 @@ import click
 from services.hivectl.client import OperatorClient
 from services.hivectl.command import HiveGroup, pass_session
 from services.hivectl.mail import page_options, print_page, range_options
-from services.hivectl.names import AGENT_NAME
+from services.hivectl.names import AGENT_NAME, MESSAGE_ID
 from services.hivectl.outgoing import check_body, send_message
 from services.hivectl.render import safe
 from services.hivectl.session import Session
@@ -15,8 +15,6 @@ from shared.errors import Conflict, NotFound
 from shared.wire.messages import InboxQuery, MarkReadRequest, Message
 from shared.wire.model import MAX_ID
 from shared.wire.names import SYSTEM
-
-_ID = click.IntRange(1, MAX_ID)
 
 
 @click.group(
@@ -49,7 +47,7 @@ def inbox(ctx: click.Context, include_acked: bool, limit: int, before: int | Non
         ("hivectl inbox reply 12 - < answer.md", "the body from standard input"),
     ),
 )
-@click.argument("message_id", type=_ID, metavar="ID")
+@click.argument("message_id", type=MESSAGE_ID, metavar="ID")
 @click.argument("body", metavar="BODY")
 @click.option("--urgent", is_flag=True, help="Hand it out before all that waits.")
 @pass_session
@@ -81,9 +79,11 @@ def _find_message(client: OperatorClient, message_id: int) -> Message:
         ("hivectl inbox ack --id 12 --agent iris", "only this one, also when it is parked"),
     ),
 )
-@click.argument("up_to", type=_ID, metavar="[UP_TO]", required=False)
+@click.argument("up_to", type=MESSAGE_ID, metavar="[UP_TO]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Everything that is there now.")
-@click.option("--id", "ids", type=_ID, multiple=True, metavar="ID", help="This message alone; repeatable.")
+@click.option(
+    "--id", "ids", type=MESSAGE_ID, multiple=True, metavar="ID", help="This message alone; repeatable."
+)
 @click.option("--agent", type=AGENT_NAME, metavar="NAME", help="In this agent's inbox instead of your own.")
 @pass_session
 def ack(
@@ -130,7 +130,7 @@ def parked(session: Session, limit: int, before: int | None) -> None:
 
 
 @inbox.command(examples=(("hivectl inbox release 12", ""),))
-@click.argument("message_id", type=_ID, metavar="ID")
+@click.argument("message_id", type=MESSAGE_ID, metavar="ID")
 @pass_session
 def release(session: Session, message_id: int) -> None:
     """Let a parked message go again: its agent gets it, with five new attempts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from services.hivectl.command import HiveCommand, pass_session
+from services.hivectl.names import MESSAGE_ID
 from services.hivectl.outgoing import check_body, send_message
 from services.hivectl.session import Session
 
@@ -22,7 +23,7 @@ from services.hivectl.session import Session
 @click.argument("to", metavar="TO")
 @click.argument("body", metavar="BODY")
 @click.option("--urgent", is_flag=True, help="Hand it out before all that waits.")
-@click.option("--in-reply-to", type=click.IntRange(1), metavar="ID", help="The message this answers.")
+@click.option("--in-reply-to", type=MESSAGE_ID, metavar="ID", help="The message this answers.")
 @pass_session
 def send(session: Session, to: str, body: str, urgent: bool, in_reply_to: int | None) -> None:
     """Send a message to an agent, or to all of them with "*", as the operator.

@@ -16,7 +16,7 @@ from services.hyperhive_mcp.service.wording import render_ack, render_message, r
 from services.hyperhive_mcp.spill import SpillDirectory
 from shared.client import BrokerClient
 from shared.errors import HiveError
-from shared.prose import cut_utf8, make_nonce
+from shared.prose import cut_quoted, make_nonce, quote
 from shared.runtime.ids import new_ulid
 from shared.wire.messages import (
     MAX_RECV,
@@ -75,9 +75,15 @@ class InboxService:
     async def ack_until(self, up_to: int) -> str:
         """Ack every own row up to `up_to`; rows that an urgent one overtook unseen stay."""
         result = await self._broker.ack(AckRequest(up_to=up_to))
-        await anyio.to_thread.run_sync(partial(self._spill.remove, result.acked_ids))
+        answer = render_ack(result, up_to)
+        try:
+            await anyio.to_thread.run_sync(partial(self._spill.remove, result.acked_ids))
+        except HiveError as exc:
+            # The ack stands: an error would say that it does not.
+            log.warning("spill_not_removed", reason=exc.message)
+            answer += f" A file with a whole text is still there: {exc.message}."
         await self.remove_stale_spills()
-        return render_ack(result, up_to)
+        return answer
 
     async def remove_stale_spills(self) -> None:
         """Remove whole texts of messages that were acked otherwise, such as by the operator.
@@ -99,7 +105,7 @@ class InboxService:
         nonce = make_nonce(message.body for message in result.messages)
         parts: list[str] = []
         # Where long texts come in, those that nobody needs any more go: the directory cannot grow for ever.
-        if any(_size(message) > MAX_BODY_SHOWN_BYTES for message in result.messages):
+        if any(_shown_size(message) > MAX_BODY_SHOWN_BYTES for message in result.messages):
             await self.remove_stale_spills()
         for message in result.messages:
             body, note = await self._fit(message, MAX_BODY_SHOWN_BYTES)
@@ -110,13 +116,12 @@ class InboxService:
         return "\n\n".join(parts)
 
     async def _fit(self, message: Message, max_bytes: int) -> tuple[str, str | None]:
-        size = _size(message)
-        if size <= max_bytes:
+        if _shown_size(message) <= max_bytes:
             return message.body, None
         path = await anyio.to_thread.run_sync(partial(self._spill.write, message.id, message.body))
-        return cut_utf8(
-            message.body, max_bytes
-        ), f"[cut: {max_bytes} of {size} bytes; the whole text is in {path}]"
+        body = cut_quoted(message.body, max_bytes)
+        shown, whole = len(body.encode()), len(message.body.encode())
+        return body, f"[cut: {shown} of {whole} bytes; the whole text is in {path}]"
 
     async def _give_back(self, messages: Sequence[Message]) -> None:
         ids = [message.id for message in messages if message.id]
@@ -125,5 +130,5 @@ class InboxService:
             log.info("rows_given_back", rows=released.released)
 
 
-def _size(message: Message) -> int:
-    return len(message.body.encode())
+def _shown_size(message: Message) -> int:
+    return len(quote(message.body).encode())

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from shared.prose import age, cut_utf8, fence, make_nonce, one_line
+from shared.prose import age, cut_quoted, cut_utf8, fence, make_nonce, one_line, quote
 
 MARKER = re.compile(r"^\[msg #", re.MULTILINE)
 
@@ -30,6 +30,19 @@ def test_an_ordinary_body_stands_unchanged_between_its_fence_lines() -> None:
         *body.splitlines(),
         "--- end abcd1234",
     ]
+
+
+def test_quoting_twice_is_quoting_once() -> None:
+    once = quote("[msg #9]\n\t[MSG #9]\n[ msg")
+    assert quote(once) == once
+
+
+@pytest.mark.parametrize("text", ["[msg\n" * 2_000, "ä" * 3_000, "[msg #1] ä\r\n" * 700, "short"])
+def test_a_cut_text_fits_once_it_is_quoted(text: str) -> None:
+    shown = cut_quoted(text, 5_001)
+    assert text.startswith(shown)
+    assert len(quote(shown).encode()) <= 5_001
+    assert shown == text or len(quote(shown).encode()) > 4_000
 
 
 def test_a_nonce_never_stands_in_the_texts() -> None:

@@ -162,6 +162,24 @@ def test_what_is_no_agent_name_is_a_usage_error(name: str, capsys: pytest.Captur
     assert "an agent's name" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["send", "iris", "hi", "--in-reply-to"],
+        ["inbox", "--before"],
+        ["agent", "inbox", "iris", "--before"],
+        ["inbox", "ack"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("number", ["0", "9" * 23, "x", "1.5"])
+def test_what_can_be_no_messages_id_is_a_usage_error(
+    words: list[str], number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, number, "--json"]) == ExitCode.USAGE
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "usage"
+
+
 def test_body_that_is_empty_or_too_long_is_refused_before_it_travels(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
