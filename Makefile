@@ -47,5 +47,5 @@ lock: ## compile requirements/*.txt anew from pyproject.toml
 	@sh tools/setup.sh lock "$(PYTHON)"
 
 clean: ## remove .venv, .tools and caches; the hive's own data stays
-	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -51,7 +51,7 @@ class Guard:
         if answer is None and not (scope["path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")):
             answer = await self._admit(scope, request)
         answer = answer or check_content_type(request) or self._check_declared_size(request)
-        if answer is None and request.has_body:
+        if answer is None:
             body = _Body(receive, self._max_body_bytes)
             answer = await body.fill()
             if answer is None and not body.is_whole:
@@ -110,7 +110,8 @@ class _Head:
 class _Body:
     """A request's body, read up to the limit before the app starts, then given to it in one piece.
 
-    A caller who leaves before it is complete has asked for nothing: `is_whole` stays false.
+    A caller who leaves before it is complete has asked for nothing: `is_whole` stays false. A body that was
+    not announced is empty, and there at once.
     """
 
     def __init__(self, receive: Receive, limit: int) -> None:

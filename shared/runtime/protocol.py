@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from shared.runtime.log import get_logger
 
@@ -37,11 +37,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a head."""
         super().connection_made(transport)
+        self._begun: list[RequestResponseCycle] = []
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._stop_timer()
+        self._abandon()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -58,7 +60,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header. A trailer is dropped: it would join the headers that the guard has checked."""
-        self._count(len(name) + len(value))
+        self._count(len(name) + len(value) + len(b": \r\n"))
         if self._head_open:
             super().on_header(name, value)
 
@@ -68,6 +70,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_open = False
         self._stop_timer()
         super().on_headers_complete()
+        self._begun = [cycle for cycle in self._begun if not cycle.response_complete]
+        self._begun.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Note that it goes on."""
@@ -90,6 +94,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._too_large:
             self._refuse_size()
         else:
+            self._abandon()
             super().send_400_response(msg)
 
     def _awaits_head(self) -> bool:
@@ -104,8 +109,19 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse_size(self) -> None:
         log.warning("request_head_too_large", limit=MAX_HEAD_BYTES)
+        self._abandon()
         self.transport.write(_TOO_LARGE)
         self.transport.close()
+
+    def _abandon(self) -> None:
+        """Tell the requests in progress that nobody listens any more.
+
+        uvicorn tells it the newest one alone; what pipelined ones before it write would be an error.
+        """
+        for cycle in self._begun:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._begun = []
 
     def _start_timer(self) -> None:
         self._stop_timer()
@@ -118,9 +134,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._timer = None
-        if not self.transport.is_closing():
-            self.transport.write(_TOO_SLOW)
-            self.transport.close()
+        if self.transport.is_closing():
+            return
+        if any(not cycle.response_complete for cycle in self._begun):
+            # Closing would take the answer away from a request that was made as it should be.
+            self._start_timer()
+            return
+        self.transport.write(_TOO_SLOW)
+        self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing: the request is answered without it, and uvicorn would tell to install a library."""
