@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 PACKAGE = "@anthropic-ai/claude-code"
@@ -66,7 +67,16 @@ def install() -> Path:
     ]
     if subprocess.run(command, check=False).returncode:
         raise SystemExit(f"npm could not install {PACKAGE}@{VERSION}; its output above says why")
-    return find_claude()
+    claude = find_claude()
+    with tempfile.TemporaryDirectory() as home:
+        # The program itself comes as an optional package of this platform, which npm may leave out unasked.
+        done = subprocess.run([claude, "--version"], env={"HOME": home}, capture_output=True, check=False)
+    if VERSION.encode() not in done.stdout:
+        shutil.rmtree(TOOLS)
+        raise SystemExit(
+            f"{PACKAGE}@{VERSION} does not run here: {done.stderr.decode(errors='replace')[-500:]}"
+        )
+    return claude
 
 
 if __name__ == "__main__":
