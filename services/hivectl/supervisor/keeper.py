@@ -28,8 +28,9 @@ class Pauses:
     """The pause before a restart doubles up to a maximum, and starts over after a long enough life."""
 
     first_seconds: float = 0.2
-    max_seconds: float = 30.0
-    long_life_seconds: float = 60.0
+    # Calls wait in the listening socket meanwhile, and their patience is 45 s.
+    max_seconds: float = 5.0
+    long_life_seconds: float = 10.0
 
 
 @dataclass(frozen=True)
