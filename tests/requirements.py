@@ -139,7 +139,7 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "readers.granted": (
             "a reader granted while the hive runs gets every notice, and costs those who read nothing"
         ),
-        "readers.apart": "of two readers neither changes anything, or takes, hears or acks what is not its own",
+        "readers.apart": "a reader changes nothing, and takes, hears or acks nothing that is another's",
         "readers.revoked": "a revoked reader is cut off at once, and its durable is gone",
         "notices.restored-database": (
             "beside an older database nothing is published twice, and nothing new is taken for a copy"
