@@ -118,5 +118,6 @@ class ControlService:
         def work(tx: Tx) -> None:
             tx.streams.confirm(agent_id, report.unit, report.boot, version)
             tx.announce(Topic.STREAMS)
+            tx.on_commit(self._hub.on_change)
 
         await self._store.write(work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from services.broker.service.identity import HiveIdentity
-from services.broker.store import Store
+from services.broker.store import Store, Tx
 from shared.wire.agents import HiveInfo
 
 
@@ -22,8 +22,7 @@ class NatsStatus(Protocol):
 class DriverStatus(Protocol):
     """What is known of the driver."""
 
-    @property
-    def driver_connected(self) -> bool: ...
+    def is_driver_connected(self, seen_at: int | None) -> bool: ...
 
 
 class HiveService:
@@ -38,9 +37,7 @@ class HiveService:
         self._driver = driver
 
     async def get_info(self) -> HiveInfo:
-        agents, waiting, parked = await self._store.read(
-            lambda tx: (len(tx.agents.list_names()), tx.outbox.count(), tx.parked.count())
-        )
+        agents, waiting, parked, seen_at = await self._store.read(_count)
         return HiveInfo(
             hive_name=self._identity.hive_name,
             swarm_name=self._identity.swarm_name,
@@ -51,5 +48,10 @@ class HiveService:
             nats_sync_always=self._nats.sync_always,
             notices_waiting=waiting,
             messages_parked=parked,
-            driver_connected=self._driver.driver_connected,
+            driver_connected=self._driver.is_driver_connected(seen_at),
         )
+
+
+def _count(tx: Tx) -> tuple[int, int, int, int | None]:
+    names = tx.agents.list_names()
+    return len(names), tx.outbox.count(), tx.parked.count(), tx.drivers.find_last_seen()

@@ -50,10 +50,17 @@ class LifecycleService:
         self._last_claim_at = -DRIVER_GRACE_SECONDS
         store.on_news(Topic.JOBS, self._hear)
 
-    @property
-    def driver_connected(self) -> bool:
-        """Whether a driver is waiting for jobs, or was a moment ago."""
-        return self._claims > 0 or time.monotonic() - self._last_claim_at < DRIVER_GRACE_SECONDS
+    def is_driver_connected(self, seen_at: int | None) -> bool:
+        """Whether a driver is waiting for jobs, or was a moment ago.
+
+        Args:
+            seen_at: when it last claimed at any broker on the database.
+        """
+        if self._claims > 0 or time.monotonic() - self._last_claim_at < DRIVER_GRACE_SECONDS:
+            return True
+        if not self._store.is_shared or seen_at is None:
+            return False
+        return self._clock() - seen_at < POLL_SECONDS + DRIVER_GRACE_SECONDS
 
     def close(self) -> None:
         """Let everybody who waits go, because the broker stops."""

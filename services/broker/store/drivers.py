@@ -23,6 +23,12 @@ class DriverRows:
     def is_known(self, driver_id: str) -> bool:
         return self._connection.scalar(select(drivers.c.id).where(drivers.c.id == driver_id)) is not None
 
+    def find_last_seen(self) -> int | None:
+        """When the newest driver last claimed, at whichever broker."""
+        query = select(drivers.c.last_seen_at).join_from(drivers, meta, meta.c.value == drivers.c.id)
+        found: int | None = self._connection.scalar(query.where(meta.c.key == _CURRENT))
+        return found
+
     def take_over(self, driver_id: str, *, at: int) -> None:
         """Make a driver that was never seen before the one that counts."""
         values = {"id": driver_id, "first_seen_at": at, "last_seen_at": at}
