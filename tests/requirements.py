@@ -105,12 +105,37 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "restart.wait-apart": "a call that waits holds up no other call",
     },
     "spec 5, messages": {
+        "delivery.durable": "what `send` answered is stored: a kill at once does not lose it",
+        "delivery.keyed": (
+            "a repeat under its key stores, hands out and gives back nothing a second time; the key with "
+            "another request is a conflict"
+        ),
+        "delivery.unsure": "an error that leaves open whether a message was stored says so; no other does",
+        "delivery.ids": "an id is never used again",
+        "delivery.apart": "a write that fails takes no other with it",
+        "delivery.followed": "the sender, and no other agent, can ask how what it sent stands",
+        "delivery.one-hand": "a row that is handed out is in nobody else's hands until it is given back",
+        "delivery.failed-turn": (
+            "all rows of a failed turn that are not acked come again, and each counts the turn once"
+        ),
+        "delivery.parked": (
+            "a row that five turns failed on is parked: not handed out, not counted, not acked by what comes "
+            "after it, until the operator releases it"
+        ),
+        "delivery.marked-read": "what the operator marks as read, their own or an agent's, is acked for good",
+        "delivery.refusals-seen": "every refused send is there for the operator, without its body",
+        "delivery.refusals-bounded": "refusals cost few writes, little room and nobody's time, however many",
         "delivery.limits": "a full inbox, a long chain and a fast pair are errors to the sender that say why",
         "delivery.given-back": "rows handed to a caller who went away meanwhile are pending again",
         "delivery.redelivered": (
             "after a crash of the daemon un-acked rows are handed out again, acked ones never"
         ),
         "delivery.order-kept": "what is handed out again keeps urgency and order",
+    },
+    "issue 3, proof 3": {
+        "delivery.echo-loop": "three agents that echo each other without in_reply_to are stopped",
+        "delivery.full-inbox": "with 1,000 messages pending the next is refused and none is dropped",
+        "delivery.storm": "a storm of sends of one agent delays no other",
     },
     "issue 3, proof 1": {
         "kills.messages": (
@@ -149,6 +174,18 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
     "spec 5, system messages": {
         "notices.crash-message": "a crash puts ContainerCrash into the root agent's inbox",
     },
+}
+
+# The parts of docs/guarantees.md: what a hive promises about delivery, and nothing else.
+GUARANTEES: dict[str, str] = {
+    "spec 5, messages": "Messages",
+    "spec 4, ack_until": "Acks",
+    "spec 4, recv": "Handing out",
+    "issue 3, proof 3": "Floods and echoes",
+    "spec 1, restarts": "Restarts",
+    "issue 3, proof 1": "Kills",
+    "spec 5, notices": "Notices",
+    "spec 5, system messages": "System messages",
 }
 
 REQUIREMENTS: dict[str, Requirement] = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tools.broker_document import render_broker_document
 from tools.env_examples import render_env_example
+from tools.guarantees_page import render_guarantees_page
 from tools.hivectl_page import render_hivectl_page
 from tools.managed_settings import render_managed_settings
 from tools.operating_tables import render_tables
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[str], str]] = {
     "docs/permissions.md": lambda _: render_permissions_page(),
     "docs/operating.md": render_tables,
+    "docs/guarantees.md": lambda _: render_guarantees_page(),
     "docs/hivectl.md": lambda _: render_hivectl_page(),
     "docs/openapi.json": lambda _: render_broker_document(),
     "deploy/env/hive-broker.env.example": lambda _: render_env_example(

@@ -76,7 +76,7 @@ def test_a_broker_kill_loses_nothing_and_needs_no_restart_of_a_surface(
     assert units.surfaces["ruth"].pid == boot
 
 
-@pytest.mark.requirement("restart.broker")
+@pytest.mark.requirement("restart.broker", "delivery.durable")
 def test_what_send_answered_survives_a_kill_at_once(
     units: Units, ruth: AgentAccess, iris: AgentAccess
 ) -> None:
@@ -144,7 +144,7 @@ async def logged(unit: Unit, event: str, before: int) -> None:
     await anyio.to_thread.run_sync(probe)
 
 
-@pytest.mark.requirement("delivery.redelivered")
+@pytest.mark.requirement("delivery.redelivered", "delivery.one-hand")
 def test_two_receivers_at_once_get_every_row_once(units: Units, iris: AgentAccess) -> None:
     numbers = [units.operator.send("iris", f"{index}") for index in range(10)]
     gate = threading.Barrier(2)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from shared.layout import HiveLayout
+from shared.runtime.sockets import BACKLOG
 from tests.support.access import AgentAccess, OperatorAccess, request
 from tests.support.preload import Preloaded
 from tests.support.waiting import eventually
@@ -224,7 +225,7 @@ class Units:
         return "\n".join(f"== {log.name}\n{log.read_text(errors='replace')[-size:]}" for log in logs)
 
     def _unit(self, script: str, name: str, env: dict[str, str], port_setting: str) -> Unit:
-        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         port = {port_setting: str(listener.getsockname()[1])}
         return Unit(script, {**env, **port}, listener, self.layout.logs_dir / f"{name}.log")
 

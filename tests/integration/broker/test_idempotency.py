@@ -13,6 +13,7 @@ from tests.integration.broker.running import Broker, Peer
 KEY = {"Idempotency-Key": "k-1"}
 
 
+@pytest.mark.requirement("delivery.keyed")
 async def test_a_repeated_send_gets_the_first_answer_and_stores_one_row(ruth: Peer, iris: Peer) -> None:
     body = {"to": "iris", "body": "once"}
     first = await ruth.get("POST", "/messages", body, headers=KEY)
@@ -20,6 +21,7 @@ async def test_a_repeated_send_gets_the_first_answer_and_stores_one_row(ruth: Pe
     assert len(await iris.recv()) == 1
 
 
+@pytest.mark.requirement("delivery.keyed")
 async def test_repeats_at_the_same_time_store_one_row(ruth: Peer, iris: Peer) -> None:
     answers = []
 
@@ -43,6 +45,7 @@ async def test_a_repeat_hears_of_its_message_also_when_sending_was_forbidden_sin
     await ruth.refused(403, "POST", "/messages", body)
 
 
+@pytest.mark.requirement("delivery.keyed")
 async def test_the_same_key_with_another_request_is_a_conflict(ruth: Peer, iris: Peer) -> None:
     await ruth.get("POST", "/messages", {"to": "iris", "body": "once"}, headers=KEY)
     error = await ruth.refused(409, "POST", "/messages", {"to": "iris", "body": "twice"}, headers=KEY)
@@ -51,6 +54,7 @@ async def test_the_same_key_with_another_request_is_a_conflict(ruth: Peer, iris:
     assert len(await iris.recv()) == 1
 
 
+@pytest.mark.requirement("delivery.keyed")
 async def test_keys_are_each_callers_own(broker: Broker, ruth: Peer, iris: Peer) -> None:
     await ruth.get("POST", "/messages", {"to": "operator", "body": "mine"}, headers=KEY)
     await iris.get("POST", "/messages", {"to": "operator", "body": "other"}, headers=KEY)
@@ -63,6 +67,7 @@ async def test_a_refused_send_leaves_its_key_free(ruth: Peer, iris: Peer) -> Non
     await ruth.get("POST", "/messages", {"to": "iris", "body": "x"}, headers=KEY)
 
 
+@pytest.mark.requirement("delivery.keyed", "ack.final")
 async def test_a_repeated_recv_hands_out_the_same_rows_but_acked_ones_never(ruth: Peer, iris: Peer) -> None:
     ids = [await ruth.send("iris") for _ in range(3)]
     first = await iris.get("POST", "/inbox/recv", {"max": 2}, headers=KEY)
@@ -74,6 +79,7 @@ async def test_a_repeated_recv_hands_out_the_same_rows_but_acked_ones_never(ruth
     assert [row["id"] for row in left["messages"]] == [ids[1]]
 
 
+@pytest.mark.requirement("delivery.keyed", "delivery.one-hand")
 async def test_a_repeated_release_takes_nothing_back_from_who_has_it_now(ruth: Peer, iris: Peer) -> None:
     number = await ruth.send("iris")
     await iris.recv()

@@ -97,12 +97,14 @@ async def test_an_ack_leaves_other_inboxes_alone(broker: Broker, ruth: Peer, iri
     assert await otto.recv() == [theirs]
 
 
+@pytest.mark.requirement("delivery.ids")
 async def test_ids_are_never_used_again(broker: Broker, ruth: Peer, iris: Peer) -> None:
     first = await ruth.send("iris")
     await iris.ack(first)
     assert await ruth.send("iris") > first
 
 
+@pytest.mark.requirement("delivery.order-kept")
 async def test_released_rows_come_again_in_their_old_order(broker: Broker, ruth: Peer, iris: Peer) -> None:
     await broker.permit("ruth", add_capabilities=["urgent"])
     ids = [await ruth.send("iris") for _ in range(3)]
@@ -123,6 +125,7 @@ async def test_nobody_can_release_what_is_anothers(broker: Broker, ruth: Peer, i
     assert await ruth.get("POST", "/inbox/release", {"ids": [row]}) == {"released": 0, "parked": []}
 
 
+@pytest.mark.requirement("delivery.followed")
 async def test_the_sender_can_follow_what_it_sent_and_nobody_else(
     broker: Broker, ruth: Peer, iris: Peer
 ) -> None:
@@ -211,6 +214,7 @@ async def test_urgent_needs_the_capability(broker: Broker, ruth: Peer) -> None:
     assert "--add-capability urgent" in error["message"]
 
 
+@pytest.mark.requirement("delivery.marked-read")
 async def test_the_operator_reads_its_own_mail_and_marks_it_read(
     broker: Broker, ruth: Peer, iris: Peer
 ) -> None:

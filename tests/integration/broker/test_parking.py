@@ -29,6 +29,7 @@ async def parked_ids(broker: Broker) -> list[int]:
     return [row["id"] for row in page["messages"]]
 
 
+@pytest.mark.requirement("delivery.parked")
 async def test_five_failed_turns_park_a_message_and_the_next_one_is_handed_out(
     broker: Broker, ruth: Peer, iris: Peer
 ) -> None:
@@ -44,6 +45,7 @@ async def test_five_failed_turns_park_a_message_and_the_next_one_is_handed_out(
     assert await parked_ids(broker) == [poison]
 
 
+@pytest.mark.requirement("delivery.parked")
 async def test_a_parked_message_waits_for_nobody_and_counts_for_nobody(tmp_path: Path) -> None:
     async with running_broker(tmp_path, max_pending=1) as broker:
         ruth, iris = await broker.add("ruth"), await broker.add("iris")
@@ -60,6 +62,7 @@ async def test_a_parked_message_waits_for_nobody_and_counts_for_nobody(tmp_path:
         assert await parked_ids(broker) == [number]
 
 
+@pytest.mark.requirement("delivery.parked", "delivery.followed")
 async def test_it_is_parked_wherever_it_is_seen(broker: Broker, ruth: Peer, iris: Peer) -> None:
     number = await ruth.send("iris", "poison")
     await park(iris)
@@ -74,6 +77,7 @@ async def test_it_is_parked_wherever_it_is_seen(broker: Broker, ruth: Peer, iris
     assert states == {"states": {str(number): "parked"}}
 
 
+@pytest.mark.requirement("delivery.parked")
 async def test_the_operator_lets_it_go_again_with_five_new_attempts(
     broker: Broker, ruth: Peer, iris: Peer
 ) -> None:
@@ -109,6 +113,7 @@ async def test_what_is_not_there_or_belongs_to_the_dead_cannot_be_released(
     await ruth.refused(401, "GET", f"{broker.url}/v1/operator/parked")
 
 
+@pytest.mark.requirement("delivery.failed-turn")
 async def test_a_turn_counts_once_however_often_it_is_reported(ruth: Peer, iris: Peer) -> None:
     number = await ruth.send("iris")
     await iris.recv(turn="t")
@@ -118,6 +123,7 @@ async def test_a_turn_counts_once_however_often_it_is_reported(ruth: Peer, iris:
     assert (await ruth.get("GET", f"/messages/{number}"))["failed_turns"] == 1
 
 
+@pytest.mark.requirement("delivery.failed-turn")
 async def test_a_crash_of_the_daemon_in_between_does_not_hide_a_failed_turn(ruth: Peer, iris: Peer) -> None:
     number = await ruth.send("iris")
     await iris.recv(turn="t", boot=BOOTS[0])
@@ -128,6 +134,7 @@ async def test_a_crash_of_the_daemon_in_between_does_not_hide_a_failed_turn(ruth
     assert (await ruth.get("GET", f"/messages/{number}"))["failed_turns"] == 1
 
 
+@pytest.mark.requirement("delivery.failed-turn")
 async def test_only_the_rows_of_the_failed_turn_count_it(ruth: Peer, iris: Peer) -> None:
     acked, failed, other, waiting = [await ruth.send("iris") for _ in range(4)]
     await iris.recv(2, turn="t")
@@ -152,6 +159,7 @@ async def test_a_turn_that_did_not_fail_counts_nothing(ruth: Peer, iris: Peer) -
     assert (await ruth.get("GET", f"/messages/{number}"))["failed_turns"] == 0
 
 
+@pytest.mark.requirement("delivery.failed-turn")
 async def test_nobody_fails_the_turns_of_another(ruth: Peer, iris: Peer) -> None:
     number = await ruth.send("iris")
     await iris.recv(turn="t")
@@ -164,6 +172,7 @@ async def test_failed_needs_a_turn(standing: Broker) -> None:
     assert "turn" in error["message"]
 
 
+@pytest.mark.requirement("delivery.one-hand")
 async def test_a_repeated_recv_does_not_hand_out_what_was_given_back_or_parked(
     ruth: Peer, iris: Peer
 ) -> None:
@@ -188,6 +197,7 @@ async def test_parked_messages_are_paged_newest_last(broker: Broker, ruth: Peer,
 
 
 @pytest.mark.parametrize("by", ["ids", "up_to"])
+@pytest.mark.requirement("delivery.marked-read")
 async def test_the_operator_marks_an_agents_messages_as_read(
     broker: Broker, ruth: Peer, iris: Peer, by: str
 ) -> None:

@@ -32,6 +32,7 @@ def brief(rows: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
     return [(row["sender"], row["recipient"], row["code"], row["count"]) for row in rows]
 
 
+@pytest.mark.requirement("delivery.refusals-seen")
 async def test_each_kind_of_refusal_is_shown_with_its_reason(tmp_path: Path) -> None:
     async with running_broker(tmp_path, max_pending=2, max_hops=1, pair_per_minute=2) as broker:
         ruth, iris = await broker.add("ruth"), await broker.add("iris")
@@ -88,6 +89,7 @@ async def test_the_same_again_is_counted_in_one_entry_for_an_hour(broker: Broker
     assert [row["count"] for row in await refusals(broker)] == [4, 1]
 
 
+@pytest.mark.requirement("delivery.refusals-bounded")
 async def test_a_flood_is_one_entry_and_delays_nobody(broker: Broker, ruth: Peer) -> None:
     iris, flood = broker.agents["iris"], 300
 
@@ -131,6 +133,7 @@ def note(log: RefusalLog, sender: str = "ruth", to: str = "iris", code: str = "c
     log.note(LimitExceeded(reason, code=code), sender=sender, recipient=to, size=1)
 
 
+@pytest.mark.requirement("delivery.refusals-bounded")
 async def test_what_comes_while_one_is_written_waits_for_the_next_write(
     kept: tuple[RefusalLog, CountingStore, TurnedClock],
 ) -> None:
@@ -157,6 +160,7 @@ async def test_what_cannot_be_stored_is_stored_later(
     assert (entry.count, entry.reason, entry.last_at - entry.first_at) == (2, "second", 5)
 
 
+@pytest.mark.requirement("delivery.refusals-bounded")
 async def test_names_that_nobody_has_are_kept_as_one(
     kept: tuple[RefusalLog, CountingStore, TurnedClock],
 ) -> None:
@@ -167,6 +171,7 @@ async def test_names_that_nobody_has_are_kept_as_one(
     assert (entry.recipient, entry.count) == ("?", MAX_WAITING + 50)
 
 
+@pytest.mark.requirement("delivery.refusals-bounded")
 async def test_the_table_keeps_the_last_thousand_and_a_week(
     kept: tuple[RefusalLog, CountingStore, TurnedClock],
 ) -> None:
@@ -201,6 +206,7 @@ async def test_refusals_are_paged_and_found_by_agent(broker: Broker, ruth: Peer,
     await broker.operator.refused(422, "GET", "/refusals?agent=NO")
 
 
+@pytest.mark.requirement("delivery.refusals-seen")
 async def test_refusals_of_the_last_moment_survive_a_stop(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         ruth = await broker.add("ruth")
@@ -210,5 +216,6 @@ async def test_refusals_of_the_last_moment_survive_a_stop(tmp_path: Path) -> Non
         assert brief(await refusals(broker)) == [("ruth", "?", "not_found", 5)]
 
 
+@pytest.mark.requirement("delivery.refusals-seen")
 async def test_an_agent_sees_none_of_it(broker: Broker, ruth: Peer) -> None:
     await ruth.refused(401, "GET", f"{broker.url}/v1/operator/refusals")

@@ -102,6 +102,7 @@ async def batched(store: Store, *units: Callable[[Tx], object]) -> list[object]:
     return results
 
 
+@pytest.mark.requirement("delivery.apart")
 async def test_a_failing_unit_of_work_takes_nothing_else_with_it(store: Store) -> None:
     def bug(tx: Tx) -> None:
         send(tx, "must not stay")
@@ -121,6 +122,7 @@ async def test_a_failing_unit_of_work_takes_nothing_else_with_it(store: Store) -
     assert await count(store) == 2
 
 
+@pytest.mark.requirement("delivery.durable")
 async def test_a_cancelled_caller_does_not_undo_its_write(store: Store) -> None:
     gate = Gate()
     async with anyio.create_task_group() as tasks:
@@ -152,6 +154,7 @@ async def test_hooks_run_after_the_commit_and_only_then(store: Store) -> None:
 
 
 @only_sqlite
+@pytest.mark.requirement("delivery.apart")
 async def test_a_full_disk_fails_what_it_hits_with_a_clear_error_and_no_more(store: Store) -> None:
     def limit(tx: Tx, pages: int) -> None:
         tx.agents._connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")

@@ -46,6 +46,7 @@ pytestmark = pytest.mark.anyio
         answer(504),
     ],
 )
+@pytest.mark.requirement("delivery.keyed")
 async def test_a_call_is_repeated_under_the_same_key_until_the_broker_is_back(
     connect: Any, fault: Step
 ) -> None:
@@ -71,6 +72,7 @@ async def test_a_broker_that_starts_late_is_reached_within_the_deadline(connect:
             await anyio.sleep_forever()
 
 
+@pytest.mark.requirement("delivery.unsure")
 async def test_a_broker_that_is_down_is_unavailable_and_nothing_was_done(connect: Any) -> None:
     url = f"http://127.0.0.1:{await free_port()}"
     client: BrokerClient = connect(url)
@@ -102,6 +104,7 @@ async def test_a_restart_between_two_calls_is_not_seen(connect: Any) -> None:
 
 
 @pytest.mark.parametrize("fault", [hang, break_off, answer(502), refuse(504, "outcome_unknown")])
+@pytest.mark.requirement("delivery.unsure")
 async def test_a_change_that_may_have_been_made_is_of_unknown_outcome(connect: Any, fault: Step) -> None:
     async with scripted(fault) as broker:
         client: BrokerClient = connect(broker.url)
@@ -117,6 +120,7 @@ async def test_a_change_that_may_have_been_made_is_of_unknown_outcome(connect: A
                 await client.self_info()
 
 
+@pytest.mark.requirement("delivery.unsure")
 async def test_one_lost_answer_is_not_forgotten_when_the_broker_then_goes_away(connect: Any) -> None:
     async with scripted(break_off, refuse(503, "unavailable")) as broker:
         with pytest.raises(OutcomeUnknown):
