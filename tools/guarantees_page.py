@@ -14,8 +14,8 @@ _INTRO = """\
 <!-- Made from tests/requirements.py and the tests by `make generate`; edit those. -->
 
 What a hive promises about messages and notices: each promise with an id, the part of the specification that
-asks for it, and the tests that prove it. A test says by its id which promise it proves; the suite fails when a
-promise has no test, when a test names none that exists, and when this page is not what they say.
+asks for it, and the tests that prove it. A test says by its id which promise it proves. The suite fails when
+a promise has no test, when a test names none that exists, and when this page is not what they say.
 
 In short: a message is stored before `send` answers, once, whatever is repeated or dies. It is handed out at
 least once: again when its turn failed or its daemon started anew, never after its ack, and to one hand at a
