@@ -22,8 +22,9 @@ up: ## set up, then run the hive in the foreground (ARGS are those of `hivectl u
 	@exec .venv/bin/hivectl up $(ARGS)
 
 test: setup ## set up, then run the tests (ARGS are pytest's)
-	@if command -v npm >/dev/null; then .venv/bin/python -m tests.support.install_claude; \
-	else echo "test: no npm here, so the tests that drive the real Claude Code CLI are skipped"; fi
+	@if command -v npm >/dev/null; then \
+		.venv/bin/python -m tests.support.install_claude && .venv/bin/python -m tests.support.install_conformance; \
+	else echo "test: no npm here, so the tests that drive the real Claude Code CLI or MCP's own suite are skipped"; fi
 	@exec .venv/bin/pytest $(ARGS)
 
 check: setup ## format, lint, types, import contracts, dependencies

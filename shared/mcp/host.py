@@ -164,7 +164,7 @@ def _describe_call(ctx: Context) -> Call:
         named = ctx.request.headers.get(TURN_HEADER, "")
         turn = named if _TURN.fullmatch(named) else None
         caller = getattr(ctx.request.state, "caller", None)
-    return Call(key=new_ulid(), turn=turn, caller=caller)
+    return Call(key=new_ulid(), turn=turn, caller=caller, report_progress=ctx.session.report_progress)
 
 
 def _define(tool: Tool) -> types.Tool:

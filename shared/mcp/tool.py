@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
 from shared.mcp.arguments import ToolArguments
+
+
+class ReportProgress(Protocol):
+    """Tells a client that asked for it how far a call is; others hear nothing.
+
+    `progress` must grow from one report to the next. A client counts each as a sign of life, so a tool that
+    waits reports now and then.
+    """
+
+    async def __call__(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None: ...
+
+
+async def _tell_nobody(progress: float, total: float | None = None, message: str | None = None) -> None:
+    del progress, total, message
 
 
 @dataclass(frozen=True)
@@ -19,11 +35,13 @@ class Call:
         key: an idempotency key of this call alone; retries towards the broker carry it.
         turn: the turn that made the call (`X-Hive-Turn`, set by the turn's own mcp config), else None.
         caller: what the app's `authenticate` returned for the credential.
+        report_progress: tells the client how far the call is, if it wants to know.
     """
 
     key: str
     turn: str | None
     caller: object
+    report_progress: ReportProgress = _tell_nobody
 
 
 Handler = Callable[[Any, Call], Awaitable[str | BaseModel]]

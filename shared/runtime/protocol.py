@@ -59,10 +59,13 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header. A trailer is dropped: it would join the headers that the guard has checked."""
+        """Count a header. A trailer is dropped: it would join the headers that the guard has checked.
+
+        Blanks around a value are not part of it (RFC 9110, section 5.5); the parser leaves those at its end.
+        """
         self._count(len(name) + len(value) + len(b": \r\n"))
         if self._head_open:
-            super().on_header(name, value)
+            super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
         """Stop the clock; bodies are the guard's."""

@@ -6,16 +6,17 @@ only and is no part of the product.
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.support.npm import PACKAGES, installed_version, npm_install
+
 PACKAGE = "@anthropic-ai/claude-code"
 VERSION = "2.1.332"
-TOOLS = Path(__file__).parents[2] / ".tools" / "claude"
+TOOLS = PACKAGES / "claude"
 
 
 def find_claude() -> Path:
@@ -25,17 +26,11 @@ def find_claude() -> Path:
         FileNotFoundError: saying how to install it.
     """
     for candidate in (TOOLS / "node_modules/.bin/claude", TOOLS / f"node_modules/{PACKAGE}/bin/claude.exe"):
-        if installed_version() == VERSION and candidate.exists():
+        if installed_version(TOOLS, PACKAGE) == VERSION and candidate.exists():
             return candidate
     raise FileNotFoundError(
         f"Claude Code {VERSION} is not in {TOOLS}; run: python -m tests.support.install_claude"
     )
-
-
-def installed_version() -> str | None:
-    """The version that lies in `.tools/claude`, if any."""
-    manifest = TOOLS / "node_modules" / PACKAGE / "package.json"
-    return str(json.loads(manifest.read_text())["version"]) if manifest.exists() else None
 
 
 def install() -> Path:
@@ -48,25 +43,7 @@ def install() -> Path:
         return find_claude()
     except FileNotFoundError:
         pass
-    npm = shutil.which("npm")
-    if npm is None:
-        raise SystemExit(
-            "npm is missing: install Node.js with npm (on Debian: apt-get install npm), then repeat"
-        )
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    print(f"installing {PACKAGE}@{VERSION} into {TOOLS} (about 400 MB) ...", flush=True)  # noqa: T201 - progress
-    command = [
-        npm,
-        "install",
-        "--prefix",
-        str(TOOLS),
-        "--no-save",
-        "--no-audit",
-        "--no-fund",
-        f"{PACKAGE}@{VERSION}",
-    ]
-    if subprocess.run(command, check=False).returncode:
-        raise SystemExit(f"npm could not install {PACKAGE}@{VERSION}; its output above says why")
+    npm_install(TOOLS, f"{PACKAGE}@{VERSION}", size="about 400 MB")
     claude = find_claude()
     with tempfile.TemporaryDirectory() as home:
         # The program itself comes as an optional package of this platform, which npm may leave out unasked.

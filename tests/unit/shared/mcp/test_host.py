@@ -63,11 +63,18 @@ async def _flood_shape(_args: Empty, _call: Call) -> Shape:
     return Shape(name="x" * MAX_RESULT_BYTES)
 
 
+async def _work(_args: Empty, call: Call) -> str:
+    await call.report_progress(1, 2)
+    await call.report_progress(2, 2, "done")
+    return "worked"
+
+
 TOOLS = [
     Tool("send", "Echo.", Text, _echo),
     Tool("get_agent_meta", "Shape.", Empty, _shape, result=Shape, read_only=True),
     Tool("refuse", "Refuse.", Empty, _refuse),
     Tool("break", "Break.", Empty, _break),
+    Tool("work", "Work.", Empty, _work),
     Tool("flood", "Flood.", Empty, _flood),
     Tool("flood_shape", "Flood.", Empty, _flood_shape, result=Shape),
 ]
@@ -186,3 +193,16 @@ async def test_the_turn_header_reaches_the_handler_only_when_well_formed(
 ) -> None:
     async with Demo().client(era, **{"x-hive-turn": header}) as client:
         assert text_of(await client.call_tool("send", {"text": "t"})) == f"t turn={seen}"
+
+
+@ERAS
+async def test_progress_reaches_the_client_that_asked_for_it(era: str) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async with Demo().client(era) as client:
+        assert text_of(await client.call_tool("work", {}, progress_callback=hear)) == "worked"
+        assert text_of(await client.call_tool("work", {})) == "worked"
+    assert heard == [(1, 2, None), (2, 2, "done")]

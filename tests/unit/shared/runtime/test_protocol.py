@@ -26,7 +26,7 @@ class HastyProtocol(LimitedProtocol):
 
 
 async def tell_headers(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers with the names of the headers, as they stand once the body was read."""
+    """Answers with the names of the headers, as they stand once the body was read, or with one's value."""
     if scope["type"] == "lifespan":
         await receive()
         await send({"type": "lifespan.startup.complete"})
@@ -35,7 +35,8 @@ async def tell_headers(scope: Scope, receive: Receive, send: Send) -> None:
         return
     request = Request(scope, receive)
     await request.body()
-    await JSONResponse(sorted(set(request.headers)))(scope, receive, send)
+    told = request.headers["x-value"] if request.url.path == "/value" else sorted(set(request.headers))
+    await JSONResponse(told)(scope, receive, send)
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +135,9 @@ def test_an_upgrade_is_answered_without_it(served: Served, caplog: pytest.LogCap
 
     assert served.raw(upgrade)[0] == 200
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_blanks_around_a_value_are_not_part_of_it(served: Served) -> None:
+    _, _, body = served.raw(b"GET /value HTTP/1.1\r\nHost: x\r\nX-Value: \t a b \t \r\n\r\n")
+
+    assert body == b'"a b"'
