@@ -9,6 +9,7 @@ from services.hivectl.provision.nats import (
     NatsFiles,
     check_nats_url,
     describe_foreign_nats,
+    describe_nats,
     ensure_embedded_nats,
 )
 from services.hivectl.provision.reader_files import list_readers, list_revoked, reader_file, readers_dir
@@ -19,7 +20,7 @@ from services.hivectl.provision.readers import (
     forget_reader,
     withdraw_reader,
 )
-from services.hivectl.provision.records import refresh_hive_file, write_hive_file
+from services.hivectl.provision.records import is_hive_file_right, refresh_hive_file, write_hive_file
 from services.hivectl.provision.root import (
     HiveSettings,
     ensure_hive_files,
@@ -42,6 +43,7 @@ __all__ = [
     "archive_agent",
     "check_nats_url",
     "describe_foreign_nats",
+    "describe_nats",
     "ensure_agents",
     "ensure_embedded_nats",
     "ensure_hive_files",
@@ -49,6 +51,7 @@ __all__ = [
     "find_settings",
     "forget_reader",
     "hive_lock",
+    "is_hive_file_right",
     "list_blocks",
     "list_readers",
     "list_revoked",

@@ -99,6 +99,13 @@ def check_nats_url(url: str) -> None:
         )
 
 
+def describe_nats(layout: HiveLayout, settings: HiveSettings, foreign_url: str | None) -> NatsPart | None:
+    """What `hive.json` says of a server that runs already, our own or one elsewhere."""
+    if foreign_url is not None:
+        return describe_foreign_nats(layout, settings, foreign_url).part
+    return _describe_reader(layout, settings, embedded_url(settings))
+
+
 def _describe_reader(layout: HiveLayout, settings: HiveSettings, url: str) -> NatsPart:
     identity = reader_identity(settings.hive_name, DEFAULT_READER)
     return NatsPart(

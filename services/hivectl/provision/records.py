@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.hivectl.hive_file import AgentPart, BrokerPart, HiveFile, NatsPart, read_hive_file
 from services.hivectl.provision.owned import write_owned
+from shared.errors import Misconfigured
 from shared.layout import HiveLayout, PortPlan
 
 
@@ -22,6 +23,15 @@ def refresh_hive_file(layout: HiveLayout) -> None:
         Misconfigured: when `up` has not written it yet.
     """
     _write(layout, read_hive_file(layout).model_copy(update={"agents": _list_agents(layout)}))
+
+
+def is_hive_file_right(layout: HiveLayout) -> bool:
+    """Whether it is there and can be read."""
+    try:
+        read_hive_file(layout)
+    except Misconfigured:
+        return False
+    return True
 
 
 def _list_agents(layout: HiveLayout) -> dict[str, AgentPart]:

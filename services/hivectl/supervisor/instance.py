@@ -21,11 +21,18 @@ ALREADY_RUNNING = "already_running"
 
 @dataclass(frozen=True)
 class Instance:
-    """The supervisor that runs."""
+    """The supervisor that runs.
+
+    Attributes:
+        settled: whether it has written the hive's files.
+        nats_url: of a NATS server that is not its own.
+    """
 
     pid: int
     started_at: int
     stopping: bool = False
+    settled: bool = False
+    nats_url: str | None = None
 
 
 def lock_path(layout: HiveLayout) -> Path:
@@ -103,7 +110,12 @@ def find_instance(layout: HiveLayout) -> Instance | None:
         return None
     try:
         content = json.loads(lock_path(layout).read_bytes())
-        stopping = content.get("stopping") is True
-        return Instance(int(content["pid"]), int(content["started_at"]), stopping)
+        return Instance(
+            int(content["pid"]),
+            int(content["started_at"]),
+            stopping=content.get("stopping") is True,
+            settled="port_base" in content,
+            nats_url=content.get("nats_url"),
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -54,7 +54,8 @@ def supervise(request: UpRequest, console: Console, *, on_up: Callable[[StartRep
             end_leftovers(layout, grace_seconds=LEFTOVER_SECONDS, say=console.say)
             plan, listeners = settle_plan(request)
             port_base = plan.settings.port_base
-            whoami["port_base"] = port_base
+            foreign = plan.nats.url if plan.nats.config is None else None
+            whoami |= {"port_base": port_base, "nats_url": foreign}
             lock.describe(whoami)
             spool = EventSpool(layout.database.with_name("driver-spool.sqlite"))
             _log.info("supervisor_started", root=str(layout.root), port_base=port_base, revision=revision())

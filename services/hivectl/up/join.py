@@ -6,7 +6,15 @@ import time
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.hive_file import read_hive_file, read_secret
-from services.hivectl.provision import HiveSettings, add_agent, find_settings
+from services.hivectl.provision import (
+    HiveSettings,
+    add_agent,
+    describe_nats,
+    find_settings,
+    hive_lock,
+    is_hive_file_right,
+    write_hive_file,
+)
 from services.hivectl.supervisor.bring_up import StartReport
 from services.hivectl.supervisor.console import Console
 from services.hivectl.supervisor.instance import find_instance, is_running
@@ -81,6 +89,7 @@ def _wait_for_driver(layout: HiveLayout) -> OperatorClient | None:
             return None
         if (client := _find_client(layout)) is not None:
             return client
+        _mend_hive_file(layout)
         time.sleep(_POLL_SECONDS)
     raise Unavailable(
         f"the hive in {layout.root} does not become ready; look into {layout.logs_dir}, "
@@ -99,17 +108,25 @@ def _find_client(layout: HiveLayout) -> OperatorClient | None:
     return None
 
 
+def _mend_hive_file(layout: HiveLayout) -> None:
+    """Write `hive.json` anew when it was lost or damaged under a hive that runs."""
+    with hive_lock(layout):
+        instance = find_instance(layout)
+        if instance is None or not instance.settled or is_hive_file_right(layout):
+            return
+        settings = find_settings(layout) or HiveSettings()
+        write_hive_file(layout, settings.ports, describe_nats(layout, settings, instance.nats_url))
+
+
 def _check_same(request: UpRequest, client: OperatorClient) -> None:
     kept = find_settings(request.layout) or HiveSettings()
     pairs = (
         ("--port-base", kept.port_base, request.port_base),
         ("--hive-name", client.get_hive().hive_name, request.hive_name),
     )
-    differs = [
-        f"{option} is {now}, not {wanted}" for option, now, wanted in pairs if wanted not in {None, now}
-    ]
+    differs = [f"{option} {now}, not {wanted}" for option, now, wanted in pairs if wanted not in {None, now}]
     if differs:
-        raise Conflict(f"of the hive that runs {' and '.join(differs)}; end it first with `hivectl down`")
+        raise Conflict(f"the hive that runs has {' and '.join(differs)}; end it first with `hivectl down`")
 
 
 def _wait_for(client: OperatorClient, job: Job) -> Job:

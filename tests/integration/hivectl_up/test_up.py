@@ -132,6 +132,18 @@ def test_repeated_with_a_name_it_starts_that_agent_besides(hive: Hive) -> None:
     assert not is_open(hive.ports.surface(2, "hyperhive"))
 
 
+@pytest.mark.parametrize("damage", [None, "{", '{"broker": {}}'], ids=["gone", "not JSON", "incomplete"])
+def test_repeated_it_mends_hive_json(hive: Hive, damage: str | None) -> None:
+    before = hive.hive_json()
+    hive.layout.hive_json.unlink()
+    if damage is not None:
+        hive.layout.hive_json.write_text(damage)
+    pids = hive.pids()
+    hive.up()
+    assert (hive.hive_json(), hive.pids()) == (before, pids)
+    assert hive.layout.hive_json.stat().st_mode & 0o777 == 0o600
+
+
 def test_repeated_with_other_settings_it_refuses(hive: Hive) -> None:
     refused = hive.run("up", "--port-base", str(hive.ports.base + 200))
     assert refused.returncode == 5
