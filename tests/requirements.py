@@ -166,8 +166,14 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         ),
         "readers.apart": "a reader changes nothing, and takes, hears or acks nothing that is another's",
         "readers.revoked": "a revoked reader is cut off at once, and its durable is gone",
+        "notices.outage": (
+            "without NATS, at the start, for long, for good, all else works; notices wait and follow in order"
+        ),
         "notices.restored-database": (
             "beside an older database nothing is published twice, and nothing new is taken for a copy"
+        ),
+        "restore.hive": (
+            "on an older database a hive knows its readers and tokens, and says which agents were forgotten"
         ),
         "notices.restored-stream": "a lost or older stream goes on with all that is new, in order",
     },

@@ -17,7 +17,7 @@ import anyio
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.hive_file import read_secret
-from services.hivectl.nats_config import activate_reader, shut_out_reader
+from services.hivectl.nats_config import ACTIVATION_SECONDS, activate_reader, shut_out_reader
 from services.hivectl.provision import (
     NatsPlace,
     add_reader,
@@ -27,7 +27,7 @@ from services.hivectl.provision import (
     reader_file,
     withdraw_reader,
 )
-from services.hivectl.supervisor.children import signal_child
+from services.hivectl.supervisor.children import list_running, signal_child
 from services.hivectl.supervisor.instance import is_running
 from shared.errors import HiveError, NotFound, Unavailable
 from shared.layout import HiveLayout
@@ -35,6 +35,10 @@ from shared.wire.notices import NoticeReader, inbox_prefix_of, reader_identity
 
 # The broker makes a durable at once, unless it is just about to connect to NATS.
 DURABLE_SECONDS = 5.0
+# A server that was killed is back by then; one that does not start is not waited for.
+RESTART_SECONDS = 3.0
+ANSWER_SECONDS = 1.0
+_SERVER = "nats"
 _PAUSE_SECONDS = 0.1
 _RELOAD_BY_HAND = (
     "have nats-server read its configuration anew, twice (`systemctl reload hive-nats`), then repeat this"
@@ -166,17 +170,23 @@ def _shut_out(layout: HiveLayout, place: NatsPlace, name: str, password: str) ->
 def _talk_to_server(
     talk: Callable[..., Awaitable[None]], layout: HiveLayout, place: NatsPlace, name: str, password: str
 ) -> None:
-    # A server that is not the supervisor's child is its operator's to signal: nothing is waited for.
-    patience = {} if is_running(layout) else {"within_seconds": _PAUSE_SECONDS}
     talk_now = partial(
         talk,
         port=place.port,
         user=reader_identity(place.hive_name, name),
         password=password,
-        reload=partial(signal_child, layout, "nats", signal.SIGHUP),
-        **patience,
+        reload=partial(signal_child, layout, _SERVER, signal.SIGHUP),
+        within_seconds=_get_patience(layout),
     )
     anyio.run(talk_now)
+
+
+def _get_patience(layout: HiveLayout) -> float:
+    if not is_running(layout):
+        # Whoever started the server has to signal it: there is nothing to wait for but its answer.
+        return ANSWER_SECONDS
+    is_there = any(child.name == _SERVER for child in list_running(layout))
+    return ACTIVATION_SECONDS if is_there else RESTART_SECONDS
 
 
 def _wait_for_durable(client: OperatorClient, name: str, *, patient: bool) -> NoticeReader:

@@ -127,10 +127,10 @@ class NoticeBus:
         self._woken.clear()
         return True
 
-    async def get_last_sequence(self) -> int:
-        """The sequence of the newest notice, 0 when there is none."""
+    async def find_last(self) -> StoredNotice | None:
+        """The newest notice."""
         rows = await self._ask({"last_by_subj": subject_filter(None)}, single=True)
-        return _sequence(rows[0]) if rows else 0
+        return StoredNotice(_sequence(rows[0]), _parse(rows[0]) or {}) if rows else None
 
     async def read(self, subject: str, *, first: int) -> list[StoredNotice]:
         """Up to `BATCH` notices from sequence `first` on; what is no JSON object is left out."""

@@ -1,14 +1,16 @@
 """Notices in the stream's order, without gaps, stored ones and new ones.
 
-All of them are read from the stream; the live subscription only says when to look again.
+All of them are read from the stream; the live subscription only says when to look again. A stream that was
+lost, or restored from a backup, counts anew: then the place is found by the ids that were told.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 
-from services.hivectl.bus.connection import NoticeBus, ReaderLogin, StoredNotice
+from services.hivectl.bus.connection import NoticeBus, ReaderLogin, StoredNotice, subject_filter
 from shared.errors import Unavailable
 
 # The live copy of a notice may be here before the stream has stored it, or not come at all.
@@ -16,6 +18,37 @@ STORING_SECONDS = 1.0
 STORING_POLL_SECONDS = 0.05
 IDLE_POLL_SECONDS = 2.0
 AWAY_POLL_SECONDS = 1.0
+# A copy of the stream that is older than so many notices begins with its first one.
+_KNOWN_IDS = 10_000
+_EVERYTHING = subject_filter(None)
+
+
+class _Place:
+    """How far a tail has come: the next sequence, and the ids of what it has told or left behind."""
+
+    def __init__(self) -> None:
+        self.following = 1
+        self._known: deque[object] = deque(maxlen=_KNOWN_IDS)
+
+    def pass_by(self, notice: StoredNotice) -> None:
+        """Go on behind a notice."""
+        self.following = notice.sequence + 1
+        self._known.append(notice.event.get("id"))
+
+    async def settle(self, bus: NoticeBus) -> None:
+        """Where the last notice is not in its place, go behind the last known one, or to the start."""
+        if not self._known:
+            return
+        rows = await bus.read(_EVERYTHING, first=self.following - 1)
+        if rows and (rows[0].sequence + 1, rows[0].event.get("id")) == (self.following, self._known[-1]):
+            return
+        known, first = frozenset(self._known), 1
+        self.following = 1
+        while rows := await bus.read(_EVERYTHING, first=first):
+            for notice in rows:
+                first = notice.sequence + 1
+                if notice.event.get("id") in known:
+                    self.following = first
 
 
 async def tail(
@@ -34,21 +67,26 @@ async def tail(
         Unavailable: when NATS cannot be reached at the beginning.
         Misconfigured: when the credential is refused.
     """
-    following: int | None = 1 if from_start else None
+    place: _Place | None = None
     away = False
     while True:
         try:
             async with NoticeBus(login) as bus:
                 await bus.watch(subject)
-                if following is None:
-                    following = await bus.get_last_sequence() + 1
+                if place is None:
+                    last = None if from_start else await bus.find_last()
+                    place = _Place()
+                    if last is not None:
+                        place.pass_by(last)
+                else:
+                    await place.settle(bus)
                 away = False
-                async for notice in _drain(bus, subject, following, follow=follow):
+                async for notice in _drain(bus, subject, place.following, follow=follow):
                     yield notice
-                    following = notice.sequence + 1
+                    place.pass_by(notice)
                 return
         except Unavailable as exc:
-            if following is None or not follow:
+            if place is None or not follow:
                 raise
             if not away:
                 on_away(exc.message)

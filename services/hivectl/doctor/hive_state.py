@@ -143,4 +143,5 @@ def ask_nats(part: NatsPart) -> tuple[list[Check], bool]:
 async def _read(part: NatsPart) -> tuple[tuple[int, int, int], int]:
     login = ReaderLogin(part.url, part.reader_user, read_secret(part.reader_password_file), part.inbox_prefix)
     async with NoticeBus(login) as bus:
-        return bus.server_version, await bus.get_last_sequence()
+        last = await bus.find_last()
+        return bus.server_version, last.sequence if last else 0

@@ -6,10 +6,12 @@ import subprocess
 from pathlib import Path
 
 import anyio
+import nats.errors
 import pytest
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from services.hivectl.nats_config import activate_reader, find_nats_server
+from services.hivectl.nats_config import activate_reader, find_nats_server, shut_out_reader
 from shared.errors import Unavailable
 from shared.wire.notices import STREAM
 from tests.integration.notices.parts import Parts, subjects, until
@@ -65,6 +67,43 @@ async def test_a_reader_is_added_while_others_stay_connected(parts: Parts, serve
         await until(lambda: heard == ["swarm.notices.h1.ruth.started"])
         assert (earlier.stats["reconnects"], complaints) == (0, [])
         assert (await earlier.jetstream().stream_info(STREAM)).state.messages == 1
+
+
+async def test_a_reader_is_shut_out_while_others_stay_connected(parts: Parts, server: NatsServer) -> None:
+    password = server.readers.pop("other")
+
+    def reload() -> bool:
+        server.reload()
+        return True
+
+    async with server.reader() as (stays, complaints):
+        await barrier(stays)
+        server.write_config()
+
+        await shut_out_reader(
+            port=server.port, user=server.identity("other"), password=password, reload=reload
+        )
+
+        client = Client()
+        with pytest.raises(nats.errors.Error, match="Authorization Violation"):
+            await client.connect(
+                server.url, user=server.identity("other"), password=password, allow_reconnect=False
+            )
+        await client.close()
+        assert parts.bus.connected
+        assert (await stays.jetstream().stream_info(STREAM)).state.messages == 0
+        assert (stays.stats["reconnects"], complaints) == (0, [])
+
+
+async def test_who_is_let_in_in_spite_of_it_is_an_error_and_a_server_that_is_gone_lets_nobody_in(
+    server: NatsServer,
+) -> None:
+    reader = {"port": server.port, "user": server.identity(), "password": server.readers["default"]}
+    with anyio.fail_after(5), pytest.raises(Unavailable, match="still lets the reader h1-READER-default in"):
+        await shut_out_reader(**reader, reload=lambda: True, within_seconds=0.3)  # type: ignore[arg-type]
+    server.kill()
+    with anyio.fail_after(5):
+        await shut_out_reader(**reader, reload=lambda: False)  # type: ignore[arg-type]
 
 
 async def test_a_reader_that_is_not_taken_in_is_an_error() -> None:

@@ -48,6 +48,8 @@ class Registry:
     def rotate_token(self, name: str, request: RotateToken) -> None:
         self._break(self.fail_before, "rotate_token")
         self.get_agent(name)
+        if self.retiring.get(name) == request.token_sha256:
+            raise Conflict("in use before")
         if self.current[name] != request.token_sha256:
             self.retiring.pop(name, None)
             if request.grace_seconds:

@@ -191,6 +191,48 @@ def test_a_rotation_cut_off_after_the_new_token_was_written_keeps_both_notes_rig
     assert TokenFile(paths.token_file).accepts(old)
 
 
+def test_the_token_of_the_file_counts_and_not_one_of_a_restored_database(layout: HiveLayout) -> None:
+    registry = Registry()
+    agent = add_agent(layout, registry, PORTS, "iris")
+    old = registry.current["iris"]
+    rotate_token(layout, registry, PORTS, "iris", now=True)
+    registry.current["iris"] = old
+    ensure_agents(layout, registry, PORTS, [agent])
+    assert_consistent(layout, registry, "iris")
+    assert not registry.retiring
+
+
+def test_a_token_that_goes_on_for_a_while_still_does_after_an_up(layout: HiveLayout) -> None:
+    registry = Registry()
+    agent = add_agent(layout, registry, PORTS, "iris")
+    old = registry.current["iris"]
+    rotate_token(layout, registry, PORTS, "iris", now=False)
+    ensure_agents(layout, registry, PORTS, [agent])
+    assert registry.retiring == {"iris": old}
+
+
+def test_a_token_of_older_files_is_replaced(layout: HiveLayout) -> None:
+    registry = Registry()
+    agent = add_agent(layout, registry, PORTS, "iris")
+    old = read_token(layout, "iris")
+    rotate_token(layout, registry, PORTS, "iris", now=False)
+    layout.agent("iris").token_file.write_text(old)
+    ensure_agents(layout, registry, PORTS, [agent])
+    assert_consistent(layout, registry, "iris")
+    assert read_token(layout, "iris") != old
+
+
+def test_an_agent_that_the_broker_forgot_is_made_anew_with_its_work(layout: HiveLayout) -> None:
+    registry = Registry()
+    add_agent(layout, registry, PORTS, "iris")
+    (layout.agent("iris").state_dir / "notes").write_text("work")
+    registry.agents.clear()
+    registry.current.clear()
+    add_agent(layout, registry, PORTS, "iris")
+    assert_consistent(layout, registry, "iris")
+    assert (layout.agent("iris").state_dir / "notes").read_text() == "work"
+
+
 def test_no_agent_no_rotation(layout: HiveLayout) -> None:
     with pytest.raises(NotFound):
         rotate_token(layout, Registry(), PORTS, "nobody", now=False)
