@@ -92,7 +92,8 @@ def require_postgresql() -> None:
     """
     if find_spec("pg8000") is None:
         raise Misconfigured(
-            f"{SETTING} names PostgreSQL, and its driver is not installed: pip install 'hyperhive[broker,postgres]'"
+            f"{SETTING} names PostgreSQL, and its driver is not installed: "
+            "pip install 'hyperhive[broker,postgres]'"
         )
 
 
