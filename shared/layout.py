@@ -28,8 +28,9 @@ def default_root() -> Path:
     """
     if root := os.environ.get("HIVE_ROOT"):
         return Path(root).expanduser().absolute()
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser().absolute() / "hyperhive"
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    # The specification has relative paths ignored.
+    return (state if state.is_absolute() else Path("~/.local/state").expanduser().absolute()) / "hyperhive"
 
 
 def check_socket_path(path: Path) -> Path:

@@ -60,7 +60,7 @@ class StatusArguments(ToolArguments):
     """Arguments of `set_status`."""
 
     text: Annotated[
-        str, AfterValidator(check_text), Field(max_length=200, description="one line; empty clears it")
+        str, Field(max_length=200, description="one line; empty clears it"), AfterValidator(check_text)
     ]
 
 

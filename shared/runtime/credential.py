@@ -18,8 +18,12 @@ from shared.runtime.log import get_logger
 TOKEN = re.compile(r"[A-Za-z0-9_-]{20,128}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_FILE_BYTES = 4096
+# More rotations within the ten minutes that an old token may go on end the oldest ones early.
+MAX_RETIRING = 8
 # What identifies one version of a file: device, inode, size, both times.
 _Version = tuple[int, int, int, int, int]
+# The hash of a token, and when it ends.
+_Retiring = tuple[str, float]
 
 log = get_logger()
 
@@ -35,7 +39,10 @@ def hash_token(token: str) -> str:
 
 
 def retiring_path(token_file: Path) -> Path:
-    """Where the previous token's hash lies while it is still accepted."""
+    """Where hashes of earlier tokens lie while those are still accepted.
+
+    JSON: an array of `{"sha256", "expires_at"}`, the newest last, or one such object.
+    """
     return token_file.with_name(token_file.name + ".retiring")
 
 
@@ -52,7 +59,7 @@ class TokenFile:
         self._version: _Version | None = None
         self._token = ""
         self._retiring_version: _Version | None = None
-        self._retiring: tuple[str, float] | None = None
+        self._retiring: tuple[_Retiring, ...] = ()
 
     def current(self) -> str:
         """The token as it is now.
@@ -73,7 +80,7 @@ class TokenFile:
         return self._token
 
     def accepts(self, token: str) -> bool:
-        """Whether `token` is the current one, or the previous one within its time. Constant time.
+        """Whether `token` is the current one, or an earlier one within its time. Constant time.
 
         False as well, with an error in the log, while the file cannot be read: no file, no access.
         """
@@ -84,11 +91,12 @@ class TokenFile:
             # The reason is all there is to know; a traceback a request would only fill the log.
             log.error("token_file_unusable", reason=exc.message)  # noqa: TRY400
             return False
-        retiring, expires_at = self._find_retiring() or ("-", 0.0)
-        # Both are always compared, so that the time taken does not tell which one matched.
-        is_current = hmac.compare_digest(given, current)
-        is_retiring = hmac.compare_digest(given, retiring.ljust(len(given)))
-        return is_current or (is_retiring and time.time() < expires_at)
+        now = time.time()
+        # All are always compared, so that the time taken does not tell which one matched.
+        accepted = hmac.compare_digest(given, current)
+        for retiring, expires_at in self._list_retiring():
+            accepted |= hmac.compare_digest(given, retiring) and now < expires_at
+        return accepted
 
     def _read(self) -> str:
         content, mode = _read_small(self.path)
@@ -107,32 +115,33 @@ class TokenFile:
             )
         return token
 
-    def _find_retiring(self) -> tuple[str, float] | None:
-        """Hash and end of the previous token, or None; a file that is not right is as good as none."""
+    def _list_retiring(self) -> tuple[_Retiring, ...]:
+        """Hashes and ends of earlier tokens; a file that is not right is as good as none."""
         try:
             version = _version(self._retiring_path)
         except OSError:
             version = None
         if version != self._retiring_version:
             # Noted before reading, so that a bad file is complained of once and not at every request.
-            self._retiring_version, self._retiring = version, None
+            self._retiring_version, self._retiring = version, ()
             if version is not None:
                 self._retiring = _read_retiring(self._retiring_path)
         return self._retiring
 
 
-def _read_retiring(path: Path) -> tuple[str, float] | None:
+def _read_retiring(path: Path) -> tuple[_Retiring, ...]:
     try:
         content, mode = _read_small(path)
-        record = json.loads(content)
-        sha256, expires_at = str(record["sha256"]), float(record["expires_at"])
+        found = json.loads(content)
+        records = found[-MAX_RETIRING:] if isinstance(found, list) else [found]
+        retiring = tuple((str(record["sha256"]), float(record["expires_at"])) for record in records)
     except (OSError, ValueError, LookupError, TypeError, RecursionError, Misconfigured) as exc:
         log.warning("retiring_token_ignored", path=str(path), reason=type(exc).__name__)
-        return None
-    if mode & 0o022 or not _SHA256.fullmatch(sha256):
+        return ()
+    if mode & 0o022 or not all(_SHA256.fullmatch(sha256) for sha256, _ in retiring):
         log.warning("retiring_token_ignored", path=str(path), reason="writable by others, or no hash")
-        return None
-    return sha256, expires_at
+        return ()
+    return retiring
 
 
 def _version(path: Path) -> _Version:

@@ -17,7 +17,7 @@ from services.hivectl.provision.root import hive_lock
 from services.hivectl.provision.surfaces import write_mcp_config
 from shared.errors import Conflict, Misconfigured
 from shared.layout import AgentLayout, HiveLayout, PortPlan
-from shared.runtime.credential import hash_token, new_token, retiring_path
+from shared.runtime.credential import MAX_RETIRING, hash_token, new_token, retiring_path
 from shared.runtime.files import remove_private
 from shared.wire.agents import Agent, RotateToken
 
@@ -73,8 +73,7 @@ def finish_rotation(paths: AgentLayout, registry: RotationRegistry, name: str) -
     if fresh != current:
         registry.rotate_token(name, RotateToken(token_sha256=hash_token(fresh), grace_seconds=GRACE_SECONDS))
         # The daemons' note of the old token first: they must never accept neither.
-        retiring = {"sha256": hash_token(current), "expires_at": int(time.time()) + GRACE_SECONDS}
-        write_owned(retiring_path(paths.token_file), json.dumps(retiring).encode() + b"\n")
+        _note_retiring(paths, hash_token(current))
         write_owned(paths.token_file, fresh.encode() + b"\n")
     remove_private(waiting)
 
@@ -98,12 +97,29 @@ def replace_token(paths: AgentLayout, registry: RotationRegistry, name: str) -> 
     write_owned(paths.token_file, token.encode() + b"\n")
 
 
-def _read_grace(paths: AgentLayout) -> int:
-    """How long the token before this one goes on; 0 when there is none, or its note is damaged."""
+def _note_retiring(paths: AgentLayout, sha256: str) -> None:
+    """Add a token to those that go on for a while; whoever began with an earlier one keeps its own time."""
+    kept = {key: at for key, at in _read_retiring(paths).items() if at > time.time() and key != sha256}
+    kept[sha256] = int(time.time()) + GRACE_SECONDS
+    rows = [{"sha256": key, "expires_at": at} for key, at in kept.items()]
+    write_owned(retiring_path(paths.token_file), json.dumps(rows[-MAX_RETIRING:]).encode() + b"\n")
+
+
+def _read_retiring(paths: AgentLayout) -> dict[str, int]:
+    """When each earlier token ends, by its hash; nothing where the note is damaged."""
     try:
-        ends_at = int(json.loads(read_owned(retiring_path(paths.token_file)))["expires_at"])
+        found = json.loads(read_owned(retiring_path(paths.token_file)))
+        return {
+            str(row["sha256"]): int(row["expires_at"])
+            for row in (found if isinstance(found, list) else [found])
+        }
     except (OSError, ValueError, KeyError, TypeError):
-        return 0
+        return {}
+
+
+def _read_grace(paths: AgentLayout) -> int:
+    """How long tokens before this one go on; 0 when there are none, or their note is damaged."""
+    ends_at = max(_read_retiring(paths).values(), default=0)
     return min(max(0, ends_at - int(time.time())), GRACE_SECONDS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 
 from services.hivectl.supervisor.bring_up import StartReport
@@ -16,6 +17,7 @@ from services.hivectl.up.join import join_running
 from services.hivectl.up.options import UpOptions
 from services.hivectl.up.summary import show_summary
 from shared.errors import Conflict
+from shared.layout import HiveLayout, default_root
 
 
 def run_up(options: UpOptions) -> int:
@@ -38,6 +40,7 @@ def run_up(options: UpOptions) -> int:
     console: Console = QuietConsole() if options.as_json else TerminalConsole()
     begun = time.monotonic()
     exit_code = 0
+    down = _down_command(request.layout)
 
     def show(report: StartReport, how_to_stop: str) -> None:
         nonlocal exit_code
@@ -52,20 +55,27 @@ def run_up(options: UpOptions) -> int:
     while True:
         if is_running(request.layout):
             if (joined := join_running(request, console)) is not None:
-                show(joined, "hivectl down")
+                show(joined, down)
                 return exit_code
             continue
         try:
             if options.detach:
-                show(start_detached(request, console), "hivectl down")
+                show(start_detached(request, console), down)
             else:
-                supervise(request, console, on_up=lambda report: show(report, "Ctrl-C, or hivectl down"))
+                supervise(request, console, on_up=lambda report: show(report, f"Ctrl-C, or {down}"))
         except Conflict as exc:
             # Another `up` was quicker.
             if exc.code == ALREADY_RUNNING:
                 continue
             raise
         return exit_code
+
+
+def _down_command(layout: HiveLayout) -> str:
+    """What ends this hive, typed into the same shell."""
+    if layout.root == default_root().expanduser().resolve():
+        return "hivectl down"
+    return f"hivectl down --root {shlex.quote(str(layout.root))}"
 
 
 def _open_standard_streams() -> None:

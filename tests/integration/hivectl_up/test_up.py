@@ -119,6 +119,7 @@ def test_repeated_it_leaves_what_runs_alone_and_says_where_it_is(hive: Hive) -> 
     in_foreground = hive.run("up")
     assert in_foreground.returncode == 0
     assert f"http://127.0.0.1:{hive.ports.surface(1, 'hyperhive')}/mcp" in in_foreground.stdout
+    assert f"stop: hivectl down --root {hive.layout.root}\n" in in_foreground.stdout
     assert hive.pids() == before
 
 

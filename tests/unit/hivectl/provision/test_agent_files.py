@@ -151,6 +151,19 @@ def test_a_rotated_token_is_everywhere_and_the_old_one_stays_for_a_while(layout:
     assert registry.retiring["iris"] == hash_token(old)
 
 
+def test_rotated_twice_each_old_token_has_its_ten_minutes(layout: HiveLayout) -> None:
+    registry = Registry()
+    add_agent(layout, registry, PORTS, "iris")
+    tokens = [read_token(layout, "iris")]
+    daemon = TokenFile(layout.agent("iris").token_file)
+    for _ in range(2):
+        rotate_token(layout, registry, PORTS, "iris", now=False)
+        tokens.append(read_token(layout, "iris"))
+    assert [daemon.accepts(token) for token in tokens] == [True, True, True]
+    rotate_token(layout, registry, PORTS, "iris", now=True)
+    assert [daemon.accepts(token) for token in tokens] == [False, False, False]
+
+
 def test_with_now_the_old_token_ends_at_once(layout: HiveLayout) -> None:
     registry = Registry()
     add_agent(layout, registry, PORTS, "iris")

@@ -96,10 +96,21 @@ def test_a_retiring_token_ends_at_once_when_its_file_is_removed(path: Path) -> N
     assert not file.accepts(OLD)
 
 
+def test_each_of_several_retiring_tokens_has_its_own_end(path: Path) -> None:
+    file = TokenFile(path)
+    older = new_token()
+    write_private(path, NEW.encode())
+    ends = {hash_token(older): time.time() - 1, hash_token(OLD): time.time() + 600}
+    retire(path, [{"sha256": sha256, "expires_at": at} for sha256, at in ends.items()])
+    assert [file.accepts(token) for token in (older, OLD, NEW)] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     "content",
     [
         [],
+        [{"sha256": hash_token(OLD)}],
+        [[hash_token(OLD), 9e9]],
         {},
         {"sha256": "x", "expires_at": 9e9},
         {"sha256": "", "expires_at": 9e9},
