@@ -9,12 +9,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import URL, Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.engine import build_engine, create_sqlite_file, parse_url
-from services.broker.store.failures import translate
-from shared.errors import Misconfigured
+from services.broker.store.failures import DAMAGED, translate
+from shared.errors import HiveError, Misconfigured
 
 _LOCK_SECONDS = 60
 
@@ -25,7 +25,7 @@ def upgrade_schema(database_url: str) -> None:
     """Apply what is missing, in one transaction that holds the database's write lock.
 
     Raises:
-        Misconfigured: when the database was written by a later version, or is no database.
+        Misconfigured: when the database was written by a later version, is damaged, or is no database.
         Unavailable: when it does not answer, or another process held the lock for a minute.
     """
     url = parse_url(database_url)
@@ -39,9 +39,17 @@ def upgrade_schema(database_url: str) -> None:
         with engine.begin() as connection:
             _upgrade(connection)
     except SQLAlchemyError as exc:
-        raise translate(exc) from exc
+        raise _explain(translate(exc), url) from exc
     finally:
         engine.dispose()
+
+
+def _explain(error: HiveError, url: URL) -> HiveError:
+    """The error as it stands at a start: with the file's name, and final where no later try can help."""
+    if url.get_backend_name() != "sqlite":
+        return error
+    kind = Misconfigured if error.code == DAMAGED else type(error)
+    return kind(f"{url.database}: {error.message}")
 
 
 def _upgrade(connection: Connection) -> None:

@@ -69,7 +69,8 @@ def check_room(tx: Tx, targets: Sequence[AgentRow | None], limits: Limits) -> No
 
 def count_hops(tx: Tx, sender: AgentRow, *, replied: int, turn: str | None, now: int) -> int:
     """The hop count of what `sender` sends now: one more than the highest of what may have caused it."""
-    handed = tx.handed.find_highest(sender.id, since=now - HOP_WINDOW_SECONDS, turn=turn)
+    # Up to now: what seems later was handed out before the clock was set back.
+    handed = tx.handed.find_highest(sender.id, since=now - HOP_WINDOW_SECONDS, until=now, turn=turn)
     return 1 + max(replied, handed or 0)
 
 
@@ -79,7 +80,7 @@ def check_hops(sender: AgentRow, hops: int, limits: Limits, *, now: int) -> None
     Raises:
         LimitExceeded: above the limit, unless the operator has just written to the sender.
     """
-    if hops > limits.max_hops and now >= sender.limits_lifted_until:
+    if hops > limits.max_hops and not _is_lifted(sender, now):
         raise LimitExceeded(
             f"this would be message {hops} of a chain in which agents answer each other, and the limit is "
             f"{limits.max_hops}; it was not sent. Stop answering: finish your work, or wait 10 minutes. A "
@@ -102,7 +103,8 @@ def claim_pair(tx: Tx, sender: AgentRow, target: AgentRow | None, limits: Limits
     # The limit holds when the message that many before this one is at least a minute old.
     count, at = tx.messages.find_pair(key, back=limits.pair_per_minute)
     pair = Pair(key, count + 1)
-    if at is None or at <= now - PAIR_WINDOW_SECONDS or now < sender.limits_lifted_until:
+    # Here, too, what seems later than now does not count.
+    if at is None or not now - PAIR_WINDOW_SECONDS < at <= now or _is_lifted(sender, now):
         return pair
     wait = max(1, at + PAIR_WINDOW_SECONDS - now)
     raise LimitExceeded(
@@ -112,3 +114,8 @@ def claim_pair(tx: Tx, sender: AgentRow, target: AgentRow | None, limits: Limits
         code="pair_too_fast",
         details={"limit": limits.pair_per_minute, "retry_after_seconds": wait},
     )
+
+
+def _is_lifted(sender: AgentRow, now: int) -> bool:
+    """Whether the operator has written a moment ago; not for longer because the clock was set back since."""
+    return now < sender.limits_lifted_until <= now + LIFTED_SECONDS

@@ -27,9 +27,12 @@ def check_one_line(text: str) -> str:
 
 
 def set_status(tx: Tx, agent: AgentRow, *, text: str, set_at: int | None, now: int) -> None:
-    """Store a status unless a later one is there: what was set while the broker was down may arrive late."""
+    """Store a status unless a later one is there: what was set while the broker was down may arrive late.
+
+    One from the future was set before the clock was set back, and stands in the way of none.
+    """
     at = now if set_at is None else min(set_at, now)
-    if agent.status_set_at is None or at >= agent.status_set_at:
+    if agent.status_set_at is None or not at < agent.status_set_at <= now:
         tx.agents.set_status(agent.id, text=text, set_at=at)
 
 

@@ -17,10 +17,8 @@ _SQLITE_TEXTS: dict[int, str] = {
     sqlite3.SQLITE_CANTOPEN: "the database cannot be opened. Check that its directory exists and who owns it",
     sqlite3.SQLITE_IOERR: "reading or writing the database failed; nothing was stored. Check the disk",
 }
-_SQLITE_HOPELESS: dict[int, str] = {
-    sqlite3.SQLITE_CORRUPT: "the database file is damaged. Restore a backup",
-    sqlite3.SQLITE_NOTADB: "the database file is no SQLite database. Check HIVE_BROKER_DATABASE_URL",
-}
+# A page that is read long after the start may be the first that is damaged: then callers must hear why.
+DAMAGED = "database_damaged"
 # SQLSTATEs, or the class that their first two characters are (source: the PostgreSQL manual's appendix A).
 _PG_TEXTS: dict[str, str] = {
     "53100": "the disk of the database is full; nothing was stored. Free space and try again",
@@ -77,8 +75,11 @@ def translate(error: SQLAlchemyError, *, committing: bool = False) -> HiveError:
 
 
 def _translate_sqlite(number: int) -> HiveError | None:
-    if number in _SQLITE_HOPELESS:
-        return Misconfigured(_SQLITE_HOPELESS[number])
+    if number == sqlite3.SQLITE_CORRUPT:
+        text = "the database file is damaged; nothing was stored. The operator must restore a backup"
+        return Unavailable(text, code=DAMAGED)
+    if number == sqlite3.SQLITE_NOTADB:
+        return Misconfigured("the database file is no SQLite database. Check HIVE_BROKER_DATABASE_URL")
     return Unavailable(_SQLITE_TEXTS[number]) if number in _SQLITE_TEXTS else None
 
 

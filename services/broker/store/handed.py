@@ -10,7 +10,10 @@ from services.broker.tables import handed_hops
 _HIGHEST = Prepared(
     select(func.max(handed_hops.c.hops)).where(
         handed_hops.c.agent_id == bindparam("agent_id"),
-        or_(handed_hops.c.last_at >= bindparam("since"), handed_hops.c.last_turn == bindparam("turn")),
+        or_(
+            handed_hops.c.last_at.between(bindparam("since"), bindparam("until")),
+            handed_hops.c.last_turn == bindparam("turn"),
+        ),
     )
 )
 _UPDATE = Prepared(
@@ -32,7 +35,9 @@ class HandedHops:
                 values = {"agent_id": agent_id, "hops": count, "last_at": at, "last_turn": turn}
                 self._connection.execute(insert(handed_hops), values)
 
-    def find_highest(self, agent_id: int, *, since: int, turn: str | None) -> int | None:
-        """The highest hop count handed out in `turn` or since `since`."""
-        found: int | None = _HIGHEST.scalar(self._connection, agent_id=agent_id, since=since, turn=turn)
+    def find_highest(self, agent_id: int, *, since: int, until: int, turn: str | None) -> int | None:
+        """The highest hop count handed out in `turn` or from `since` to `until`."""
+        found: int | None = _HIGHEST.scalar(
+            self._connection, agent_id=agent_id, since=since, until=until, turn=turn
+        )
         return found
