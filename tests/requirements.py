@@ -102,6 +102,10 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         ),
         "restart.drained": "a surface that is stopped gracefully answers the calls it has, then ends",
         "restart.broker": "a broker killed and restarted loses nothing and needs no restart of a surface",
+        "restart.herd": (
+            "long polls and streams come back by themselves after a restart of the broker, in few attempts "
+            "that are scattered"
+        ),
         "restart.wait-apart": "a call that waits holds up no other call",
     },
     "spec 5, messages": {

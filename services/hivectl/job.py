@@ -9,12 +9,15 @@ import click
 from services.hivectl.client import OperatorClient
 from services.hivectl.session import Session, is_interactive
 from shared.errors import HiveError, Unavailable
+from shared.runtime.backoff import Backoff
 from shared.wire.lifecycle import Job, JobKind, JobState
 
 POLL_SECONDS = 1
 QUIET_POLL_SECONDS = 5
 # How long a broker that is being restarted by its supervisor may be away.
 BROKER_AWAY_SECONDS = 30.0
+FIRST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 2.0
 
 _DOING = {
     JobKind.START: "starting",
@@ -41,7 +44,10 @@ def wait_for_job(session: Session, client: OperatorClient, job: Job) -> Job:
             if show:
                 seconds = int(time.monotonic() - begun)
                 click.echo(f"\r\x1b[K{_DOING[job.kind]} {job.agent} ... {seconds} s", err=True, nl=False)
-            before, job = job, _poll(client, job, POLL_SECONDS if show else QUIET_POLL_SECONDS)
+            before, job = (
+                job,
+                poll_job(client, job, wait_seconds=POLL_SECONDS if show else QUIET_POLL_SECONDS),
+            )
             if before.state == job.state == JobState.QUEUED and not warned:
                 warned = _warn_without_driver(session, client, job)
     except KeyboardInterrupt as exc:
@@ -59,15 +65,21 @@ def wait_for_job(session: Session, client: OperatorClient, job: Job) -> Job:
     return job
 
 
-def _poll(client: OperatorClient, job: Job, wait_seconds: int) -> Job:
+def poll_job(client: OperatorClient, job: Job, *, wait_seconds: int) -> Job:
+    """The job, as soon as it has ended or after `wait_seconds`; a restart of the broker is waited out.
+
+    Raises:
+        Unavailable: when the broker stays away.
+    """
     deadline = time.monotonic() + BROKER_AWAY_SECONDS
+    backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     while True:
         try:
             return client.get_job(job.id, wait_seconds=wait_seconds)
         except Unavailable:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.5)
+            time.sleep(backoff.next())
 
 
 def _warn_without_driver(session: Session, client: OperatorClient, job: Job) -> bool:

@@ -5,7 +5,6 @@ Knows the protocol, not what grants mean: callbacks take what comes down.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
@@ -14,6 +13,7 @@ import structlog
 
 from shared.client import BrokerClient
 from shared.errors import HiveError
+from shared.runtime.backoff import Backoff
 from shared.wire.agents import Grants
 from shared.wire.control import GrantsPush, Hello, Report
 
@@ -52,7 +52,7 @@ class ControlLink:
 
     async def run(self) -> None:
         """Dial, follow, dial again; ends only when cancelled."""
-        pause = FIRST_PAUSE_SECONDS
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         told_down = False
         while True:
             try:
@@ -61,7 +61,8 @@ class ControlLink:
                         if isinstance(event, GrantsPush):
                             await self._take(event)
                         if not self.connected:
-                            self.connected, told_down, pause = True, False, FIRST_PAUSE_SECONDS
+                            self.connected, told_down = True, False
+                            backoff.reset()
                             log.info("broker_connected")
                             await self._broker.report(self._describe())
                             await self._on_connect()
@@ -71,8 +72,7 @@ class ControlLink:
                     told_down = True
             finally:
                 self.connected = False
-            await anyio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await anyio.sleep(backoff.next())
 
     async def _take(self, event: GrantsPush) -> None:
         await self._on_grants(event.grants)

@@ -5,7 +5,6 @@ Below `BrokerClient`, above httpx2, whose exceptions end here.
 
 from __future__ import annotations
 
-import random
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -23,6 +22,7 @@ from shared.errors import (
     Unavailable,
     error_from_wire,
 )
+from shared.runtime.backoff import Backoff
 from shared.runtime.calls import Attempts, Call, TryAgain
 from shared.runtime.credential import TokenFile
 from shared.runtime.ids import new_ulid
@@ -102,7 +102,7 @@ class Link:
     async def _run(self, call: Call) -> httpx2.Response:
         """Repeat until answered, or until the deadline."""
         attempts = Attempts()
-        pause = _FIRST_PAUSE_SECONDS
+        backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         answer: HiveError | None = None
         with anyio.move_on_after(self._deadline_seconds):
             while True:
@@ -111,9 +111,7 @@ class Link:
                 except TryAgain as exc:
                     answer = exc.answer
                     log.debug("broker_call_repeated", path=call.path, reason=str(exc))
-                # Jitter, so that all daemons of a hive do not knock in step when the broker is back.
-                await anyio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
-                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+                await anyio.sleep(backoff.next())
         if attempts.unsure and call.unsure:
             raise OutcomeUnknown(
                 f"the broker at {self.url} did not answer within {self._deadline_seconds:g} s; {call.unsure}",

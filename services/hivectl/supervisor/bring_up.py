@@ -28,7 +28,6 @@ from shared.wire.names import ROOT_AGENT
 
 SPOOL_SECONDS = 20.0
 READER_SECONDS = 10.0
-_JOB_POLL_SECONDS = 10
 _PAUSE_SECONDS = 0.1
 # More at once only make each other late on a small machine.
 _STARTS_AT_ONCE = 8
@@ -125,8 +124,7 @@ class BringUp:
             return
         # Stopped by the operator, now asked for by name: a job has the broker know that it is wanted.
         job = await self._link.create_job(agent.name, JobKind.START)
-        while job.state not in {JobState.DONE, JobState.FAILED}:
-            job = await self._link.get_job(job.id, wait_seconds=_JOB_POLL_SECONDS)
+        job = await self._link.wait_for_job(job)
         if job.state is JobState.FAILED:
             raise HiveError(job.error or "the driver gave no reason", code="job_failed")
 

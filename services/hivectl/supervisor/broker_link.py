@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import anyio
 import httpx2
 from pydantic import BaseModel, TypeAdapter
 
 from shared.errors import HiveError, OutcomeUnknown, Unavailable, error_from_wire
+from shared.runtime.backoff import Backoff
 from shared.wire.agents import Agent, HiveInfo
-from shared.wire.lifecycle import ClaimRequest, ClaimResult, CreateJob, DriverEvents, Job, JobKind
+from shared.wire.lifecycle import ClaimRequest, ClaimResult, CreateJob, DriverEvents, Job, JobKind, JobState
 from shared.wire.notices import GrantReader, NoticeReader
 
 _ANSWER_SECONDS = 15.0
 _CONNECT_SECONDS = 3.0
+_JOB_POLL_SECONDS = 5
+# How long a broker that is being restarted may be away, and how often it is asked for meanwhile.
+_AWAY_SECONDS = 30.0
+_FIRST_PAUSE_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 2.0
 _AGENTS = TypeAdapter(list[Agent])
 
 M = TypeVar("M", bound=BaseModel)
@@ -26,7 +34,7 @@ class BrokerLink:
 
     Raises:
         Unavailable: from every method, when the broker is down; nothing was done.
-        OutcomeUnknown: when the connection broke before the answer.
+        OutcomeUnknown: when the connection broke before the answer to something that changes things.
         HiveError: any other refusal, in the class that the broker raised.
     """
 
@@ -55,9 +63,25 @@ class BrokerLink:
     async def create_job(self, agent: str, kind: JobKind) -> Job:
         return await self._ask(Job, "POST", f"/agents/{agent}/jobs", CreateJob(kind=kind))
 
-    async def get_job(self, job_id: int, *, wait_seconds: int) -> Job:
-        """The job, as soon as it has ended or after `wait_seconds`."""
-        return await self._ask(Job, "GET", f"/jobs/{job_id}?wait_seconds={wait_seconds}")
+    async def wait_for_job(self, job: Job) -> Job:
+        """The job once it has ended; a restart of the broker is waited out.
+
+        Raises:
+            Unavailable: when the broker stays away.
+        """
+        backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        away_since: float | None = None
+        while job.state not in {JobState.DONE, JobState.FAILED}:
+            try:
+                job = await self._ask(Job, "GET", f"/jobs/{job.id}?wait_seconds={_JOB_POLL_SECONDS}")
+                away_since = None
+                backoff.reset()
+            except Unavailable:
+                away_since = away_since or time.monotonic()
+                if time.monotonic() - away_since > _AWAY_SECONDS:
+                    raise
+                await anyio.sleep(backoff.next())
+        return job
 
     async def claim(self, request: ClaimRequest) -> Job | None:
         """The next job, or None when none came within the wait."""
@@ -103,6 +127,8 @@ class BrokerLink:
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as exc:
             raise Unavailable("the broker is down") from exc
         except httpx2.TransportError as exc:
+            if method == "GET":
+                raise Unavailable(f"the broker went away before it answered GET {path}") from exc
             raise OutcomeUnknown(f"the broker went away before it answered {method} {path}") from exc
         if response.is_success:
             return response

@@ -16,11 +16,13 @@ import structlog
 from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
 from services.hivectl.supervisor.console import Console
 from shared.errors import HiveError, Unavailable
+from shared.runtime.backoff import Backoff
 from shared.runtime.ids import new_ulid
 from shared.wire.lifecycle import ClaimRequest, Job, JobKind
 
 CLAIM_SECONDS = 25
-_PAUSE_SECONDS = 0.5
+_FIRST_PAUSE_SECONDS = 0.25
+_MAX_PAUSE_SECONDS = 5.0
 _REMEMBERED = 1000
 
 _log = structlog.get_logger(__name__)
@@ -59,6 +61,7 @@ class ProcessDriver:
     async def run(self, jobs: anyio.abc.TaskGroup) -> None:
         """Claim until cancelled; each job runs in `jobs`."""
         driver_id = new_ulid()
+        backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
         while True:
             try:
                 job = await self._link.claim(ClaimRequest(driver_id=driver_id, wait_seconds=CLAIM_SECONDS))
@@ -72,8 +75,9 @@ class ProcessDriver:
                     # A job may have been claimed by the answer that was lost: a new driver gets it again.
                     driver_id = new_ulid()
                 _log.warning("claim_failed", code=exc.code)
-                await anyio.sleep(_PAUSE_SECONDS)
+                await anyio.sleep(backoff.next())
                 continue
+            backoff.reset()
             # What we were given before is being done, or its end is in the spool.
             if job is not None and self._is_new(job.id):
                 jobs.start_soon(self._perform, job)

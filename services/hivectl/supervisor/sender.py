@@ -9,6 +9,7 @@ import structlog
 
 from services.hivectl.spool import EventSpool, SpooledEvent
 from shared.errors import HiveError, InvalidInput
+from shared.runtime.backoff import Backoff
 from shared.wire.lifecycle import DriverEvents
 
 BATCH = 100
@@ -38,7 +39,7 @@ class EventSender:
 
     async def run(self) -> None:
         """Send until cancelled."""
-        pause = _FIRST_PAUSE_SECONDS
+        backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
         while True:
             self._wake = anyio.Event()
             batch = self._spool.list_oldest(BATCH)
@@ -48,11 +49,10 @@ class EventSender:
                 continue
             try:
                 await self._send(batch)
-                pause = _FIRST_PAUSE_SECONDS
+                backoff.reset()
             except HiveError as exc:
                 _log.warning("driver_events_not_sent", waiting=self._spool.count(), code=exc.code)
-                await anyio.sleep(pause)
-                pause = min(pause * 2, _MAX_PAUSE_SECONDS)
+                await anyio.sleep(backoff.next())
 
     async def wait_empty(self) -> None:
         """Wait until nothing is left to send."""

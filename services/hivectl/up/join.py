@@ -6,6 +6,7 @@ import time
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.hive_file import read_hive_file, read_secret
+from services.hivectl.job import poll_job
 from services.hivectl.provision import (
     HiveSettings,
     add_agent,
@@ -131,5 +132,5 @@ def _check_same(request: UpRequest, client: OperatorClient) -> None:
 
 def _wait_for(client: OperatorClient, job: Job) -> Job:
     while job.state not in {JobState.DONE, JobState.FAILED}:
-        job = client.get_job(job.id, wait_seconds=_JOB_POLL_SECONDS)
+        job = poll_job(client, job, wait_seconds=_JOB_POLL_SECONDS)
     return job
