@@ -9,7 +9,7 @@ import structlog
 from services.hivectl.supervisor.console import Console
 from services.hivectl.supervisor.keeper import Keeper, Outcome, UnitExit
 from services.hivectl.supervisor.units import Units
-from shared.errors import HiveError
+from shared.errors import HiveError, Misconfigured
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 15.0
@@ -38,7 +38,8 @@ class Infrastructure:
             Why NATS is not there, if it is not.
 
         Raises:
-            HiveError: when the broker did not come up; it says why.
+            Misconfigured: when the broker says that its settings are wrong.
+            HiveError: when it did not come up for another reason; it says why.
         """
         self._broker = self._units.build_broker(self)
         self._nats = self._units.build_nats(self)
@@ -54,7 +55,10 @@ class Infrastructure:
                 if keeper is not None:
                     starting.start_soon(start, keeper)
         if self._broker in slow:
-            raise HiveError("; ".join(one.explain(READY_SECONDS) for one in slow), code="start_failed")
+            reason = "; ".join(one.explain(READY_SECONDS) for one in slow)
+            if self._broker.has_bad_settings:
+                raise Misconfigured(reason)
+            raise HiveError(reason, code="start_failed")
         return slow[0].explain(READY_SECONDS) if slow else None
 
     def close_sockets(self, port_block: int) -> None:

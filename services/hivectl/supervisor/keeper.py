@@ -137,6 +137,11 @@ class Keeper:
         """Whether it runs or will run again."""
         return not self._finished.is_set()
 
+    @property
+    def has_bad_settings(self) -> bool:
+        """Whether it ended saying so; it stays down then."""
+        return self.last_exit is not None and self.last_exit.status.code == EXIT_MISCONFIGURED
+
     async def start(self, tasks: anyio.abc.TaskGroup, *, timeout_seconds: float) -> Outcome:
         """Run it in `tasks`; wait until it is ready, has ended, or time is up (then it goes on trying)."""
         tasks.start_soon(self._run, name=f"keeper of {self.name}")

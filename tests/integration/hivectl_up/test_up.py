@@ -258,7 +258,7 @@ def test_settings_of_the_caller_reach_the_units_and_bad_ones_are_shown() -> None
     with new_root() as fresh:
         base = ("--port-base", str(fresh.ports.base))
         failed = fresh.run("up", "--detach", *base, env={"HIVE_BROKER_MAX_PENDING": "many"})
-        assert failed.returncode == 1
+        assert failed.returncode == 3
         assert failed.stderr.count("HIVE_BROKER_MAX_PENDING") == 1
         assert fresh.pids() == {}
 
