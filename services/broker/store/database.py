@@ -60,7 +60,7 @@ class Store:
     @property
     def leads(self) -> bool:
         """Whether this broker is the one that does what only one may do: publish notices."""
-        return self.is_open and (self._peers is None or self._peers.leads)
+        return not self.is_shared if self._peers is None else self._peers.leads
 
     @property
     def broker(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ class Parts:
 @asynccontextmanager
 async def running_bus(server: NatsServer, directory: Path, **changes: Any) -> AsyncIterator[Parts]:
     """The parts on a database in `directory`, with the bus running. It need not be connected."""
-    url = f"sqlite:///{directory}/broker.sqlite"
+    url = os.environ.get("HIVE_BROKER_DATABASE_URL") or f"sqlite:///{directory}/broker.sqlite"
     await anyio.to_thread.run_sync(upgrade_schema, url)
     store = Store(url)
     await store.open()

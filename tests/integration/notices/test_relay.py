@@ -20,6 +20,9 @@ from tests.integration.notices.parts import EVENTS, Parts, read_stream, running_
 from tests.support.deaf_link import deaf_link
 from tests.support.nats import NatsServer, nats_server
 
+# On each database.
+pytestmark = pytest.mark.usefixtures("database_setting")
+
 
 @asynccontextmanager
 async def relaying(parts: Parts) -> AsyncIterator[None]:
@@ -196,6 +199,7 @@ async def _forget_ids(server: NatsServer) -> None:
                 await anyio.sleep(0.1)
 
 
+@pytest.mark.database("sqlite")
 async def test_a_failure_to_remove_a_row_does_not_publish_it_again(parts: Parts, server: NatsServer) -> None:
     """As when the disk is full: the ack is there, the row stays."""
     await parts.append(("a", NoticeEvent.STARTED), ("b", NoticeEvent.STARTED))
