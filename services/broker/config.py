@@ -36,7 +36,7 @@ class Settings(UnitSettings):
     domain: _Domain | None = Field(default=None, description="domain of the hive, for the operator's eyes")
     database_url: SecretStr | None = Field(
         default=None,
-        description="sqlite:////FILE or postgresql+DRIVER://…; default: db/broker.sqlite of the root",
+        description="sqlite:////FILE or postgresql://USER@HOST/NAME; default: db/broker.sqlite of the root",
     )
     operator_token_file: AbsolutePath | None = Field(
         default=None, description="the operator's token, made if absent; default: operator/token of the root"
