@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -15,6 +16,9 @@ from services.hivectl.app import cli
 from services.hivectl.exits import ExitCode, exit_code_of
 from services.hivectl.render import safe_block
 from shared.errors import HiveError
+
+# What a write to standard output fails with when it goes to a file.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def _wants_json(args: Sequence[str]) -> bool:
@@ -58,15 +62,23 @@ def _report(args: Sequence[str], exc: BaseException) -> ExitCode:
             _fail_usage(args, exc)
             return ExitCode.USAGE
         case BrokenPipeError():
-            # What is still buffered would raise again when the interpreter flushes at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
             return ExitCode.BROKEN_PIPE
+        case OSError() if exc.filename is None and exc.errno in _NO_ROOM:
+            _drop_output()
+            click.echo(f"hivectl: the output cannot be written: {exc.strerror}", err=True)
+            return ExitCode.FAILED
         case OSError() if exc.filename is not None:
             _fail(args, "file_failed", f"{exc.filename}: {exc.strerror}")
             return ExitCode.FAILED
     if _wants_json(args):
         _fail(args, "internal", f"this is a bug in hivectl ({type(exc).__name__})")
     raise exc
+
+
+def _drop_output() -> None:
+    """What is still buffered would raise again when the interpreter flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(args: Sequence[str]) -> int:
@@ -80,7 +92,11 @@ def run(args: Sequence[str]) -> int:
     except click.exceptions.Exit as exc:
         return exc.exit_code
     except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001 (the unexpected is raised again)
-        return _report(args, exc)
+        try:
+            return _report(args, exc)
+        except OSError as unwritten:
+            # The error itself found no reader, or no room; one that is a bug comes out of this again.
+            return _report((), unwritten)
     return int(result) if isinstance(result, int) else ExitCode.OK
 
 

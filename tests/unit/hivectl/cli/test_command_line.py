@@ -194,6 +194,21 @@ def test_json_after_the_double_dash_is_a_body(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("words", [["--help"], ["agent", "list", "--json"]], ids=" ".join)
+def test_output_that_finds_no_room_is_said_in_one_line(words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "services.hivectl", *words, "--root", "/nowhere"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == ExitCode.FAILED
+    assert done.stderr.splitlines()[-1] == "hivectl: the output cannot be written: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
 def test_closed_output_ends_silently() -> None:
     reader, writer = os.pipe()
     os.close(reader)
