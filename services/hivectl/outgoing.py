@@ -33,6 +33,8 @@ def check_body(argument: str) -> str:
 
 def _read_stdin() -> str:
     # Two bytes more than the limit: a line break that is dropped, and one to know that it is too long.
+    if sys.stdin is None:
+        raise ValueError("was to come from standard input, which is closed")
     raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 2)
     if len(raw) > MAX_BODY_BYTES + 1:
         raise ValueError(f"is over {MAX_BODY_BYTES} bytes; write it to a file and send its path")
@@ -47,7 +49,7 @@ def send_message(
     Raises:
         HiveError: as the broker refuses it.
     """
-    if not 1 <= len(to) <= MAX_RECIPIENT_CHARACTERS:
+    if not (1 <= len(to) <= MAX_RECIPIENT_CHARACTERS and to.isprintable()):
         raise click.BadParameter("a recipient is an agent's name, or *", param_hint="TO")
     result = client.send(SendRequest(to=to, body=body, urgent=urgent, in_reply_to=in_reply_to))
     if session.as_json:

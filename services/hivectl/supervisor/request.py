@@ -57,6 +57,8 @@ def build_request(
     """
     if nats_url is not None:
         check_nats_url(nats_url)
+    if not _is_utf8(root):
+        raise InvalidInput(f"the root {str(root)!r} must be UTF-8; name another with --root or HIVE_ROOT")
     try:
         # Files are never written through a symbolic link, so a linked root is followed once, here.
         return UpRequest(
@@ -73,6 +75,15 @@ def build_request(
         )
         reason = str(first["msg"]).removeprefix("Value error, ")
         raise InvalidInput(f"{option} {first['input']!r} {reason}") from exc
+
+
+def _is_utf8(path: Path) -> bool:
+    """Whether the files that name it, which are UTF-8, can hold it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def settle_plan(request: UpRequest, environ: Mapping[str, str] = os.environ) -> tuple[HivePlan, Listeners]:

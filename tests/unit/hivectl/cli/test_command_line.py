@@ -189,6 +189,14 @@ def test_body_that_is_empty_or_too_long_is_refused_before_it_travels(
     assert "65536" in capsys.readouterr().err
 
 
+def test_a_body_from_a_closed_standard_input_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(["send", "iris", "-"]) == ExitCode.USAGE
+    assert "is closed" in capsys.readouterr().err
+
+
 def test_json_after_the_double_dash_is_a_body(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["send", "iris", "--", "--json"]) == ExitCode.MISCONFIGURED
     assert capsys.readouterr().out == ""

@@ -42,6 +42,11 @@ def test_a_name_that_is_none_is_refused(root: Path, name: str) -> None:
         ask(root, agents=(name,))
 
 
+def test_a_root_that_is_not_utf8_is_refused(root: Path) -> None:
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        ask(root / os.fsdecode(b"\xff"))
+
+
 @pytest.mark.parametrize("number", [0, -1, 65_301, 70_000])
 def test_a_port_base_without_room_for_agents_is_refused(root: Path, number: int) -> None:
     with pytest.raises(InvalidInput, match="--port-base"):
