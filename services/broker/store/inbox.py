@@ -95,8 +95,10 @@ class InboxRows:
 
     def list_states(self, agent_id: int, ids: Sequence[int]) -> dict[int, MessageState]:
         """How those of `ids` stand that are the agent's own."""
-        query = select(messages.c.id, messages.c.state).where(_owned(agent_id), messages.c.id.in_(ids))
-        return {row.id: MessageState(row.state) for row in self._connection.execute(query)}
+        # Found by id alone: the index of mailboxes has all of these columns, and the planner would walk it.
+        query = select(messages.c.id, messages.c.state, messages.c.recipient_agent_id)
+        rows = self._connection.execute(query.where(messages.c.id.in_(ids)))
+        return {row.id: MessageState(row.state) for row in rows if row.recipient_agent_id == agent_id}
 
     def mark_delivered(self, ids: Sequence[int], *, at: int, turn: str | None) -> None:
         for message_id in ids:

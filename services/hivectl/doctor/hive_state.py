@@ -63,6 +63,7 @@ def ask_broker(hive: HiveFile, *, is_nats_ours: bool) -> BrokerState:
     state.checks += [
         _check_revision(info),
         _check_driver(info),
+        _check_parked(info),
         *_check_relay(info, is_nats_ours=is_nats_ours),
     ]
     return state
@@ -79,6 +80,15 @@ def _check_driver(info: HiveInfo) -> Check:
     if info.driver_connected:
         return passed("supervisor", "connected to the broker")
     return error("supervisor", "none is connected: agents are neither started nor watched", _RESTART)
+
+
+def _check_parked(info: HiveInfo) -> Check:
+    count = info.messages_parked
+    if not count:
+        return passed("messages.parked", "none")
+    detail = f"{count} message{'' if count == 1 else 's'} put aside: the turns that took them failed"
+    mend = "`hivectl inbox parked` shows them, `hivectl inbox release ID` hands one out again"
+    return warning("messages.parked", detail, mend)
 
 
 def _check_relay(info: HiveInfo, *, is_nats_ours: bool) -> list[Check]:

@@ -75,6 +75,7 @@ async def test_it_is_parked_wherever_it_is_seen(broker: Broker, ruth: Peer, iris
     assert (parked["failed_turns"], parked["parked_at"]) == (MAX_FAILED_TURNS, broker.clock.now)
     states = await iris.get("POST", "/inbox/states", {"ids": [number, number + 1]})
     assert states == {"states": {str(number): "parked"}}
+    assert await ruth.get("POST", "/inbox/states", {"ids": [number]}) == {"states": {}}, "not ruth's inbox"
 
 
 @pytest.mark.requirement("delivery.parked")

@@ -43,6 +43,9 @@ def test_a_parked_message_is_shown_and_released(hive: Hive, iris: AgentAccess) -
     assert "parked  5 failed turns" in shown
     assert "poison\\x1b[2J" in shown
     assert "parked" in hive.run("agent", "inbox", "iris").stdout
+    (finding,) = [check for check in hive.ctl("doctor")["checks"] if check["name"] == "messages.parked"]
+    assert finding["severity"] == "warning"
+    assert finding["detail"].startswith("1 message put aside")
 
     assert hive.ctl("inbox", "release", str(number))["state"] == "pending"
     assert hive.run("inbox", "parked").stdout == "no message is parked\n"
