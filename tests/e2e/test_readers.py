@@ -24,6 +24,7 @@ from tests.support.nats import barrier
 from tests.support.notices import Heard, Notice, Reader, connected_reader
 from tests.support.script import JsonObject
 from tests.support.trespass import ALLOWED, FORBIDDEN, REPLY_TARGETS, UNHEARD, attempt, fill
+from tests.support.waiting import eventually
 
 KEYS = {"name", "url", "user", "password_file", "inbox_prefix", "durable", "ready"}
 
@@ -73,6 +74,10 @@ class Clock:
         event = {"event_id": new_ulid(), "kind": kind, "at": 1_800_000_000, "agent_id": self._agent["id"]}
         self._operator.json("POST", "/driver/events", {"driver_id": new_ulid(), "events": [event]})
 
+    def settle(self) -> None:
+        """Wait until all that was told is on the stream."""
+        eventually(lambda: self._operator.json("GET", "/hive")["notices_waiting"] == 0, within=30)
+
 
 def read(file: str) -> str:
     return Path(file).read_text().strip()
@@ -113,6 +118,7 @@ async def test_two_readers_each_get_every_notice_in_order(
             await reader.fetch(1000)
     for _ in range(3):
         await anyio.to_thread.run_sync(clock.tick)
+    await anyio.to_thread.run_sync(clock.settle)
     async with both(left, right) as readers:
         live = [await reader.live() for reader in readers]
         for _ in range(3):
