@@ -141,6 +141,13 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "delivery.full-inbox": "with 1,000 messages pending the next is refused and none is dropped",
         "delivery.storm": "a storm of sends of one agent delays no other",
     },
+    "issue 3, proof 2": {
+        "storage.full": "a full disk refuses clearly what it cannot hold; what was stored stays, in order",
+        "storage.read-only": "a database that cannot be written is refused at the start, by its file's name",
+        "storage.damaged": "a damaged database is named, to callers too, and left alone until a copy is back",
+        "storage.one-broker": "a second broker on one database gives up, and the first goes on",
+        "storage.clock-back": "a clock that is set back loses, disorders and refuses nothing",
+    },
     "issue 3, proof 1": {
         "kills.messages": (
             "through twenty kills under load no answered message is lost, none is stored twice, no acked row "
@@ -191,6 +198,7 @@ GUARANTEES: dict[str, str] = {
     "spec 5, messages": "Messages",
     "spec 4, ack_until": "Acks",
     "spec 4, recv": "Handing out",
+    "issue 3, proof 2": "Disks and clocks",
     "issue 3, proof 3": "Floods and echoes",
     "spec 1, restarts": "Restarts",
     "issue 3, proof 1": "Kills",

@@ -55,6 +55,7 @@ class Flood:
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("delivery.storm")
 async def test_a_flood_of_sends_delays_no_other_agent(units: Units, request: pytest.FixtureRequest) -> None:
     milo = units.agents["milo"]
     waiting = [units.operator.send("milo", f"message {number}") for number in range(20)]

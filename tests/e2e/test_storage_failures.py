@@ -90,6 +90,7 @@ def _obey_modes() -> None:
     ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
+@pytest.mark.requirement("storage.full")
 def test_a_full_disk_refuses_what_it_cannot_hold_and_keeps_the_rest(
     units: Units, ruth: AgentAccess, iris: AgentAccess
 ) -> None:
@@ -122,6 +123,7 @@ def _limit_files(units: Units, size: int) -> None:
     resource.prlimit(units.broker.pid, resource.RLIMIT_FSIZE, (size, most))
 
 
+@pytest.mark.requirement("storage.read-only")
 @pytest.mark.parametrize("what", ["file", "side file"])
 def test_a_database_that_is_read_only_is_refused_by_name(
     units: Units, ruth: AgentAccess, iris: AgentAccess, what: str
@@ -152,6 +154,7 @@ def _may_write_all_the_same(path: Path) -> bool:
     return not subprocess.run(["test", "-w", path], preexec_fn=_obey_modes, check=False).returncode
 
 
+@pytest.mark.requirement("storage.damaged")
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -184,6 +187,7 @@ def test_a_damaged_database_is_named_and_left_alone(
     assert take_all(iris) == stored(sent)
 
 
+@pytest.mark.requirement("storage.damaged")
 def test_damage_that_shows_later_is_told_to_whoever_meets_it(units: Units, ruth: AgentAccess) -> None:
     database = units.layout.database
     stop(units)
@@ -202,6 +206,7 @@ def test_damage_that_shows_later_is_told_to_whoever_meets_it(units: Units, ruth:
     assert "Traceback" not in units.broker.log_text()
 
 
+@pytest.mark.requirement("storage.one-broker")
 @pytest.mark.parametrize("way", ["root", "link to the root", "link to the file"])
 def test_a_second_broker_on_one_database_gives_up(units: Units, ruth: AgentAccess, way: str) -> None:
     database = units.layout.database
@@ -223,6 +228,7 @@ def test_a_second_broker_on_one_database_gives_up(units: Units, ruth: AgentAcces
     assert request("GET", f"{units.broker.url}/readyz").status_code == 200
 
 
+@pytest.mark.requirement("storage.full")
 def test_a_start_without_room_says_so(units: Units, iris: AgentAccess) -> None:
     stop(units)
     shutil.rmtree(units.layout.database.parent)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.integration.broker.running import Broker, TurnedClock, running_broker
 
 DAY = 24 * 3600
+
+pytestmark = pytest.mark.requirement("storage.clock-back")
 
 
 async def test_messages_keep_their_order_and_their_acks(tmp_path: Path) -> None:
