@@ -16,8 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from services.broker.store.address import PgAddress
 from services.broker.store.engine import READERS, build_engine, parse_url, require_postgresql
 from services.broker.store.failures import translate, was_lost
-from services.broker.store.gauge import PendingGauge
 from services.broker.store.news import Bulletin, Item, Listener, Topic
+from services.broker.store.turns import take_turn
 from services.broker.store.tx import Tx
 from services.broker.store.writer import Writer
 from shared.errors import Unavailable
@@ -102,9 +102,11 @@ class Store:
         self._engines = [writing, self._reading]
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         if self.is_shared:
-            self._writer = Writer(writing, announce=self._join_peers().announce)
+            peers = self._join_peers()
+            turn = functools.partial(take_turn, broker=peers.number)
+            self._writer = Writer(writing, take_turn=turn, announce=peers.announce)
         else:
-            self._writer = Writer(writing, gauge=PendingGauge())
+            self._writer = Writer(writing)
         self._writer.start()
         self._note_change()
 

@@ -13,6 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from services.broker.store.address import SETTING, PgAddress
+from services.broker.store.prepared import run_plain_ahead
 from shared.errors import Misconfigured
 
 LOCK_SECONDS = 5
@@ -126,11 +127,11 @@ def _make_sqlite_durable(engine: Engine, *, read_only: bool, lock_seconds: int) 
 
 def _begin_pg_writing(connection: Connection) -> None:
     # As SQLite has it: one transaction writes at a time, whichever broker's. See docs/adr/0012-postgresql.md.
-    connection.exec_driver_sql(
-        f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({WRITE_LOCK})"
+    run_plain_ahead(
+        connection, f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({WRITE_LOCK})"
     )
 
 
 def _begin_pg_reading(connection: Connection) -> None:
     # One snapshot for all statements, as SQLite gives by itself.
-    connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    run_plain_ahead(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")

@@ -1,7 +1,7 @@
 """How many messages wait in each inbox at most: saves counting them for every message sent.
 
 An upper bound: it grows with what is stored, is dropped when rows return to pending, and is counted anew only
-when it says that an inbox may be full. Right for the only writer of a database; others must count.
+when it says that an inbox may be full. Right as long as nobody else writes; when somebody did, `clear` it.
 """
 
 from __future__ import annotations

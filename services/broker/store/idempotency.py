@@ -38,7 +38,7 @@ class IdempotencyRows:
         return None if row is None else GivenAnswer(row.request_sha256, row.response_json)
 
     def insert(self, scope: str, key: str, answer: GivenAnswer, *, now: int) -> None:
-        _INSERT.run(
+        _INSERT.run_ahead(
             self._connection,
             scope=scope,
             key=key,

@@ -102,7 +102,7 @@ class InboxRows:
 
     def mark_delivered(self, ids: Sequence[int], *, at: int, turn: str | None) -> None:
         for message_id in ids:
-            _DELIVER.run(self._connection, message_id=message_id, at=at, turn=turn)
+            _DELIVER.run_ahead(self._connection, message_id=message_id, at=at, turn=turn)
 
     def release(self, agent_id: int, *, ids: Sequence[int] | None = None, turn: str | None = None) -> int:
         """Return delivered rows to pending: those of `ids`, those of `turn`, else all; says how many."""

@@ -1,7 +1,8 @@
 """PostgreSQL through pg8000: its connection, made to answer a statement in one round trip.
 
 pg8000 asks the server three times for a statement with parameters, and scans its text for each. Here every
-statement is prepared once a connection, and transactions begin when we say so. Only `address` imports it.
+statement is prepared once a connection, what has no result can be sent ahead of the next, and transactions
+begin when we say so. Only `address` and `peers` import it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from itertools import count
 from typing import Any
 
 from pg8000.converters import make_params
-from pg8000.exceptions import DatabaseError, Error, InterfaceError
+from pg8000.core import SYNC_MSG, Context
+from pg8000.exceptions import Error, InterfaceError
 from pg8000.legacy import Connection, IntegrityError, OperationalError, ProgrammingError
 
 # With more parameters than this a statement is one of a kind: a list that was written out.
@@ -33,6 +35,7 @@ class PgConnection(Connection):  # type: ignore[misc]
 
     def __init__(self, *args: object, **more: object) -> None:
         self._prepared: dict[str, tuple[bytes, Any, Any]] = {}
+        self._unread: list[Any] = []
         try:
             super().__init__(*args, **more)
         except Error as exc:
@@ -53,7 +56,7 @@ class PgConnection(Connection):  # type: ignore[misc]
         self.run_plain("COMMIT")
 
     def rollback(self) -> None:
-        if self._transaction_status in _IN_TRANSACTION:
+        if self._unread or self._transaction_status in _IN_TRANSACTION:
             self.run_plain("ROLLBACK")
 
     def close(self) -> None:
@@ -68,6 +71,21 @@ class PgConnection(Connection):  # type: ignore[misc]
         self._require_open()
         return self.execute_simple(sql)
 
+    def send_plain(self, sql: str) -> None:
+        """Send statements without parameters; how they went is heard with the next answer."""
+        self._require_open()
+        self.send_QUERY(sql)
+        self._unread.append(Context(sql))
+
+    def send_prepared(self, sql: str, values: Sequence[object]) -> None:
+        """The same for a statement with parameters, whose rows nobody wants."""
+        self._require_open()
+        name, columns, funcs = self._prepared.get(sql) or self._prepare(sql)
+        self.send_BIND(name, make_params(self.py_types, values))
+        self.send_EXECUTE()
+        self._sock.write(SYNC_MSG)
+        self._unread.append(Context(sql, columns=columns, input_funcs=funcs))
+
     def run_prepared(self, sql: str, values: Sequence[object]) -> Any:  # noqa: ANN401
         """Run one statement with parameters."""
         self._require_open()
@@ -77,13 +95,19 @@ class PgConnection(Connection):  # type: ignore[misc]
         return self.execute_named(found[0], make_params(self.py_types, values), found[1], found[2], sql)
 
     def handle_messages(self, context: Any) -> None:  # noqa: ANN401
-        """Read one answer; where the connection breaks, what the server said last is the reason."""
-        try:
-            super().handle_messages(context)
-        except DatabaseError as exc:
-            raise _own_error(exc) from None
-        except (InterfaceError, OSError) as exc:
-            raise _lost(context.error or exc) from None
+        """Read the answers that are due, this one the last; the first error counts, for it caused the others.
+
+        Where the connection breaks, what the server said last is the reason.
+        """
+        due, self._unread = [*self._unread, context], []
+        for one in due:
+            try:
+                super().handle_messages(one)
+            except (Error, OSError) as exc:
+                if exc is not one.error:
+                    raise _lost(one.error or exc) from None
+        if (error := next((one.error for one in due if one.error is not None), None)) is not None:
+            raise _own_error(error) from None
 
     def _prepare(self, sql: str) -> tuple[bytes, Any, Any]:
         if len(self._prepared) >= _MAX_PREPARED:

@@ -7,7 +7,8 @@ columns go through as the driver has them: only for plain numbers, texts and boo
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,14 +63,21 @@ class Prepared:
         """Execute it; returns how many rows it changed."""
         return int(self._execute(connection, values).rowcount)
 
+    def run_ahead(self, connection: Connection, **values: Any) -> None:  # noqa: ANN401
+        """Execute it with the next statement, where the driver can; nobody asks what it changed."""
+        driver: Any = connection.connection.dbapi_connection
+        if not hasattr(driver, "send_prepared"):
+            self.run(connection, **values)
+            return
+        form = self._forms.get(connection.dialect.name) or self._compile(connection)
+        with _raising(connection, form.sql):
+            driver.send_prepared(form.sql, form.bind(values))
+
     def _execute(self, connection: Connection, values: dict[str, Any]) -> Any:  # noqa: ANN401
-        dialect = connection.dialect
-        form = self._forms.get(dialect.name) or self._compile(connection)
+        form = self._forms.get(connection.dialect.name) or self._compile(connection)
         cursor = connection.connection.cursor()
-        try:
+        with _raising(connection, form.sql):
             cursor.execute(form.sql, form.bind(values))
-        except dialect.loaded_dbapi.Error as exc:
-            raise _wrap(exc, connection, form.sql) from exc
         return cursor
 
     def _compile(self, connection: Connection) -> _Form:
@@ -88,10 +96,25 @@ class Prepared:
 
 def run_plain(connection: Connection, sql: str) -> None:
     """Execute one of the statements that have neither values nor rows, such as SAVEPOINT."""
-    dialect = connection.dialect
-    try:
+    with _raising(connection, sql):
         connection.connection.cursor().execute(sql)
-    except dialect.loaded_dbapi.Error as exc:
+
+
+def run_plain_ahead(connection: Connection, sql: str) -> None:
+    """The same, sent with the next statement where the driver can."""
+    driver: Any = connection.connection.dbapi_connection
+    if not hasattr(driver, "send_plain"):
+        run_plain(connection, sql)
+        return
+    with _raising(connection, sql):
+        driver.send_plain(sql)
+
+
+@contextmanager
+def _raising(connection: Connection, sql: str) -> Iterator[None]:
+    try:
+        yield
+    except connection.dialect.loaded_dbapi.Error as exc:
         raise _wrap(exc, connection, sql) from exc
 
 

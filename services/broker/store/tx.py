@@ -28,7 +28,7 @@ class Tx:
 
     Args:
         connection: where it runs.
-        gauge: the writer's, if it is the only one.
+        gauge: the writer's; none where nothing is written.
     """
 
     def __init__(self, connection: Connection, gauge: PendingGauge | None = None) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from services.broker.store.failures import is_passing, translate
 from services.broker.store.gauge import PendingGauge
 from services.broker.store.news import Item
-from services.broker.store.prepared import run_plain
+from services.broker.store.prepared import run_plain, run_plain_ahead
 from services.broker.store.tx import Tx
 
 
@@ -37,13 +37,13 @@ class Unit:
         self.value, self.error, self.hooks, self.news = None, None, [], []
 
 
-def run_unit(connection: Connection, unit: Unit, gauge: PendingGauge | None, *, alone: bool) -> None:
+def run_unit(connection: Connection, unit: Unit, gauge: PendingGauge, *, alone: bool) -> None:
     """Run one unit, in a savepoint unless it is the whole batch.
 
     What gets out fails the batch: an error of the savepoint itself, or one after which all can be done again.
     """
     if not alone:
-        run_plain(connection, "SAVEPOINT unit")
+        run_plain_ahead(connection, "SAVEPOINT unit")
     tx = Tx(connection, gauge)
     try:
         unit.value = unit.context.run(unit.run, tx)
@@ -54,18 +54,26 @@ def run_unit(connection: Connection, unit: Unit, gauge: PendingGauge | None, *, 
         unit.error.__cause__ = exc
     except Exception as exc:  # noqa: BLE001 - whatever a unit raises belongs to its caller
         unit.error = exc
-    if unit.error is None:
-        unit.hooks, unit.news = tx.hooks, tx.news
     if not alone:
         _end_savepoint(connection, unit)
+    if unit.error is None:
+        unit.hooks, unit.news = tx.hooks, tx.news
 
 
 def _end_savepoint(connection: Connection, unit: Unit) -> None:
     if unit.error is None:
-        run_plain(connection, "RELEASE SAVEPOINT unit")
-        return
+        try:
+            # With its answer comes that of what the unit sent ahead.
+            run_plain(connection, "RELEASE SAVEPOINT unit")
+        except SQLAlchemyError as exc:
+            if is_passing(exc):
+                raise
+            unit.error = translate(exc)
+            unit.error.__cause__ = exc
+        else:
+            return
     try:
-        run_plain(connection, "ROLLBACK TO SAVEPOINT unit")
+        run_plain_ahead(connection, "ROLLBACK TO SAVEPOINT unit")
         run_plain(connection, "RELEASE SAVEPOINT unit")
     except SQLAlchemyError as exc:
         # On a full disk SQLite rolls back everything by itself: the whole batch fails, for the first reason.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 import structlog
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.failures import is_passing, translate
@@ -37,7 +37,7 @@ class Writer:
 
     Args:
         engine: whose transactions write.
-        gauge: for the only writer of a database.
+        take_turn: where several brokers write, says whether no other has since this one did.
         announce: tells other brokers on the database what was committed.
         max_queued: units that may wait.
     """
@@ -46,12 +46,13 @@ class Writer:
         self,
         engine: Engine,
         *,
-        gauge: PendingGauge | None = None,
+        take_turn: Callable[[Connection], bool] | None = None,
         announce: Callable[[Engine, Sequence[Item]], None] | None = None,
         max_queued: int = MAX_QUEUED,
     ) -> None:
         self._engine = engine
-        self._gauge = gauge
+        self._gauge = PendingGauge()
+        self._take_turn = take_turn
         self._announce = announce
         self._queue: queue.Queue[Unit | None] = queue.Queue(max_queued + 1)
         self._max_queued = max_queued
@@ -125,6 +126,8 @@ class Writer:
         committing = False
         try:
             with self._engine.connect() as connection, connection.begin() as transaction:
+                if self._take_turn is not None and not self._take_turn(connection):
+                    self._gauge.clear()
                 for unit in batch:
                     run_unit(connection, unit, self._gauge, alone=len(batch) == 1)
                 if len(batch) > 1 or batch[0].error is None:
@@ -143,8 +146,7 @@ class Writer:
 
     def _fail(self, batch: list[Unit], error: Exception) -> None:
         _log.warning("commit_failed", units=len(batch), reason=str(error.__cause__ or error)[:300])
-        if self._gauge is not None:
-            self._gauge.clear()
+        self._gauge.clear()
         for unit in batch:
             if unit.error is None:
                 unit.error = error

@@ -243,3 +243,22 @@ async def test_closing_finishes_what_is_queued(store: Store) -> None:
         await store.write(send)
     await store.open()
     assert await count(store) == 1
+
+
+async def test_what_fails_at_the_end_of_a_unit_of_work_fails_that_one_alone(store: Store) -> None:
+    """On PostgreSQL a statement may be sent ahead: that it failed is heard when the unit is done."""
+    answer = GivenAnswer("0" * 64, "{}")
+
+    def doubled(tx: Tx) -> int:
+        row = send(tx, "must not stay")
+        for _ in range(2):
+            tx.idempotency.insert("operator", "k", answer, now=1)
+        return row
+
+    before, failed, after = await batched(store, send, doubled, send)
+    assert isinstance(failed, Conflict)
+    assert {type(before), type(after)} == {int}
+    with pytest.raises(Conflict):
+        await store.write(doubled)
+    assert await count(store) == 2
+    await store.write(lambda tx: tx.idempotency.insert("operator", "k", answer, now=1))
