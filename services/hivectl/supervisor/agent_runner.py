@@ -26,6 +26,9 @@ READY_SECONDS = 30.0
 STOP_SECONDS = 130.0
 _MAX_REASON_CHARACTERS = 1900
 
+# What ends an agent whatever else is being done with it.
+_AT_ONCE = frozenset({JobKind.KILL, JobKind.DESTROY})
+
 _log = structlog.get_logger(__name__)
 
 
@@ -80,9 +83,13 @@ class AgentRunner:
         self._lock = anyio.Lock()
         self._keepers: dict[str, Keeper] = {}
         self._running = False
+        self._is_stopping = False
+        self._hurried = False
 
     async def perform(self, job: Job) -> None:
         """Do a job and report its end. Repeating one that is done changes nothing and is done."""
+        if job.kind in _AT_ONCE:
+            self._hurry()
         async with self._lock:
             try:
                 await self._do(job.kind)
@@ -139,6 +146,8 @@ class AgentRunner:
         elif kind is JobKind.RESTART:
             # The sockets stay: calls that come meanwhile wait for the next process.
             await self._stop_units(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds)
+            if self._hurried:
+                raise HiveError(f"{self.agent.name} was ended at once meanwhile", code="superseded")
             await self._start(persistent=False)
         else:
             await self._destroy()
@@ -179,13 +188,24 @@ class AgentRunner:
         await self._stop_units(kind, grace_seconds=grace_seconds)
         self._units.close_sockets(self.agent)
 
+    def _hurry(self) -> None:
+        """Let the job that holds us up wait no longer for a unit to end, or to become ready."""
+        for keeper in self._keepers.values():
+            if self._is_stopping or not keeper.ready:
+                self._hurried = True
+                keeper.kill_now()
+
     async def _stop_units(self, kind: DriverEventKind | None, *, grace_seconds: float) -> None:
-        async with anyio.create_task_group() as stopping:
-            for keeper in self._keepers.values():
-                stopping.start_soon(partial(keeper.stop, grace_seconds=grace_seconds))
+        self._is_stopping, self._hurried = True, False
+        try:
+            async with anyio.create_task_group() as stopping:
+                for keeper in self._keepers.values():
+                    stopping.start_soon(partial(keeper.stop, grace_seconds=grace_seconds))
+        finally:
+            self._is_stopping = False
         was_running, self._running, self._keepers = self._running, False, {}
         if was_running and kind is not None:
-            self._emit(kind)
+            self._emit(DriverEventKind.KILLED if self._hurried else kind)
 
     def _emit(
         self,

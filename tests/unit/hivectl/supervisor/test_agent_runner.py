@@ -63,7 +63,14 @@ class TinyUnits:
 class Scene:
     """A runner, and what it has reported."""
 
-    def __init__(self, directory: Path, spool: EventSpool, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        spool: EventSpool,
+        tasks: anyio.abc.TaskGroup,
+        *,
+        patience_seconds: float = 2,
+    ) -> None:
         self.units = TinyUnits(directory)
         self.spool = spool
         self.put_away: list[AgentRef] = []
@@ -75,8 +82,8 @@ class Scene:
             tasks,
             QuietConsole(),
             put_away=self._put_away,
-            ready_seconds=2,
-            stop_seconds=2,
+            ready_seconds=patience_seconds,
+            stop_seconds=patience_seconds,
         )
         self._jobs = 0
 
@@ -277,3 +284,52 @@ async def test_a_hive_that_goes_down_at_once_reports_a_stop_too(tmp_path: Path, 
             await scene.runner.shut_down(at_once=True)
             await scene.runner.shut_down(at_once=True)
     assert scene.told()[2:] == ["stopped"]
+
+
+DEAF = "trap '' TERM; : > deaf; while :; do sleep 1; done"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "told"),
+    [
+        (JobKind.STOP, JobKind.KILL, ["started", "job_done", "killed", "job_done", "job_done"]),
+        (JobKind.RESTART, JobKind.KILL, ["started", "job_done", "killed", "job_failed", "job_done"]),
+        (
+            JobKind.STOP,
+            JobKind.DESTROY,
+            ["started", "job_done", "killed", "job_done", "destroyed", "job_done"],
+        ),
+    ],
+)
+async def test_a_kill_does_not_wait_for_a_stop_that_hangs(
+    tmp_path: Path, spool: EventSpool, first: JobKind, then: JobKind, told: list[str]
+) -> None:
+    async def until_deaf() -> None:
+        while not (tmp_path / "deaf").exists():  # noqa: ASYNC110 - a file tells nobody
+            await anyio.sleep(0.01)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks, patience_seconds=600)
+            scene.units.script = DEAF
+            scene.units.probe = until_deaf
+            await scene.do(JobKind.START)
+            async with anyio.create_task_group() as jobs:
+                jobs.start_soon(scene.do, first)
+                await anyio.wait_all_tasks_blocked()
+                jobs.start_soon(scene.do, then)
+            assert scene.told() == told
+            assert not scene.units.is_listening()
+
+
+async def test_a_kill_does_not_wait_for_a_start_that_hangs(tmp_path: Path, spool: EventSpool) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks, patience_seconds=600)
+            scene.units.probe = never_ready
+            async with anyio.create_task_group() as jobs:
+                jobs.start_soon(scene.do, JobKind.START)
+                await anyio.wait_all_tasks_blocked()
+                jobs.start_soon(scene.do, JobKind.KILL)
+            assert scene.told() == ["job_failed", "job_done"]
+            assert not scene.units.is_listening()
