@@ -188,6 +188,23 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         ),
         "notices.restored-stream": "a lost or older stream goes on with all that is new, in order",
     },
+    "spec 5, storage": {
+        "shared.rows": "two brokers give no id twice, put no row into two hands, know of each other's acks",
+        "shared.keys": "one key used at both at the same moment has one effect, and one answer",
+        "shared.limits": "full inboxes and fast pairs are refused at the same message as by one broker",
+        "shared.rights": "a token or permission taken away at one is gone at the other's next request",
+        "shared.streams": "daemons, and who waits for jobs, hear at once what was done at the other broker",
+        "shared.jobs": "a job is claimed once over both",
+        "shared.notices": (
+            "one of them publishes, in order and each once; another takes over within 10 s when it is killed "
+            "or frozen"
+        ),
+        "shared.kills": "kills of the brokers and of PostgreSQL lose, double and reorder nothing",
+        "shared.outages": (
+            "what is said of a server that is restarted, cut off or silent is true: nothing was stored, or "
+            "nobody knows; all goes on by itself"
+        ),
+    },
     "spec 5, system messages": {
         "notices.crash-message": "a crash puts ContainerCrash into the root agent's inbox",
     },
@@ -203,6 +220,7 @@ GUARANTEES: dict[str, str] = {
     "spec 1, restarts": "Restarts",
     "issue 3, proof 1": "Kills",
     "spec 5, notices": "Notices",
+    "spec 5, storage": "Several brokers on one PostgreSQL database",
     "spec 5, system messages": "System messages",
 }
 

@@ -29,13 +29,12 @@ _PG_TEXTS: dict[str, str] = {
     "25006": "the database is read-only; nothing was stored",
     "40": "two changes got into each other's way; nothing was stored. Try again",
 }
+_PG_DAMAGED = frozenset({"XX001", "XX002"})
 _PG_HOPELESS: dict[str, str] = {
     "28": "the database refuses the broker's user or password. Check HIVE_BROKER_DATABASE_URL",
     "3D000": "there is no such database. Create it, or check HIVE_BROKER_DATABASE_URL",
     "42501": "the broker's user lacks rights on the database. Make it the owner: ALTER DATABASE … OWNER TO …",
     "3F000": "the database has no schema to make tables in. Make one: CREATE SCHEMA public",
-    "XX001": "the database is damaged. Restore a backup",
-    "XX002": "the database is damaged. Restore a backup",
 }
 
 
@@ -84,6 +83,9 @@ def _translate_sqlite(number: int) -> HiveError | None:
 
 
 def _translate_pg(code: str) -> HiveError | None:
+    if code in _PG_DAMAGED:
+        text = "the database is damaged; nothing was stored. The operator must restore a backup"
+        return Unavailable(text, code=DAMAGED)
     for known in (code, code[:2]):
         if known in _PG_HOPELESS:
             return Misconfigured(_PG_HOPELESS[known])

@@ -31,7 +31,7 @@ from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.traffic import Traffic
 from tests.support.units import Units, running_units
 
-pytestmark = pytest.mark.database("postgresql")
+pytestmark = [pytest.mark.database("postgresql"), pytest.mark.requirement("shared.kills")]
 
 ROUNDS = 2
 SENDERS = 8

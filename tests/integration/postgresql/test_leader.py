@@ -22,7 +22,7 @@ from tests.support.nats import NatsServer, nats_server
 from tests.support.units import Unit, Units, running_units
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.database("postgresql")
+pytestmark = [pytest.mark.database("postgresql"), pytest.mark.requirement("shared.notices")]
 
 TAKEOVER_SECONDS = 10.0
 BURST = 30

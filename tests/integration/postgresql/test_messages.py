@@ -32,6 +32,7 @@ async def at_once(*calls: Any) -> list[Any]:
     return results
 
 
+@pytest.mark.requirement("shared.rows")
 async def test_no_id_is_given_twice_and_no_row_is_in_two_hands(pair: Pair) -> None:
     sent: list[int] = []
     received: list[int] = []
@@ -58,6 +59,7 @@ async def test_no_id_is_given_twice_and_no_row_is_in_two_hands(pair: Pair) -> No
     assert max(Counter(received).values()) == 1
 
 
+@pytest.mark.requirement("shared.rows")
 async def test_acks_and_returns_at_one_broker_count_at_the_other(pair: Pair) -> None:
     iris_a, iris_b = pair.both("iris")
     first, second = [await pair.at_a("ruth").send("iris") for _ in range(2)]
@@ -68,6 +70,7 @@ async def test_acks_and_returns_at_one_broker_count_at_the_other(pair: Pair) -> 
     assert await iris_b.recv(5) == [second]
 
 
+@pytest.mark.requirement("shared.keys")
 async def test_one_key_used_at_both_at_once_has_one_effect(pair: Pair) -> None:
     for number in range(10):
         body = {"to": "iris", "body": f"once {number}"}
@@ -80,6 +83,7 @@ async def test_one_key_used_at_both_at_once_has_one_effect(pair: Pair) -> None:
         assert taken == [[answers[0]["sent"][0]["id"]], []]
 
 
+@pytest.mark.requirement("shared.keys")
 async def test_one_key_with_two_requests_at_once_is_one_effect_and_one_conflict(pair: Pair) -> None:
     key = {"Idempotency-Key": "k"}
     answers = await at_once(
@@ -92,6 +96,7 @@ async def test_one_key_with_two_requests_at_once_is_one_effect_and_one_conflict(
     assert len(await pair.at_a("iris").recv(5)) == 1
 
 
+@pytest.mark.requirement("shared.limits")
 @pytest.mark.parametrize(
     ("limit", "code"), [({"pair_per_minute": 7}, "pair_too_fast"), ({"max_pending": 7}, "inbox_full")]
 )
@@ -138,6 +143,7 @@ async def test_a_name_is_given_once_and_port_blocks_never_twice(pair: Pair) -> N
     assert sorted(agent["port_block"] for agent in agents) == list(range(len(agents)))
 
 
+@pytest.mark.requirement("shared.rights")
 async def test_a_token_ends_at_the_other_brokers_next_request(pair: Pair) -> None:
     old = pair.at_b("iris")
     await old.get("GET", "/self")
@@ -151,6 +157,7 @@ async def test_a_token_ends_at_the_other_brokers_next_request(pair: Pair) -> Non
     assert (await Peer(old.http, old.tree, fresh).get("GET", "/self"))["name"] == "iris"
 
 
+@pytest.mark.requirement("shared.rights")
 async def test_a_permission_taken_away_is_missing_at_the_other_brokers_next_request(pair: Pair) -> None:
     ruth = pair.at_b("ruth")
     for _ in range(5):

@@ -21,7 +21,7 @@ from tests.integration.broker.running import Broker, Peer, running_broker
 from tests.support.deaf_link import DeafLink, deaf_link
 from tests.support.postgres import PostgresServer, postgres_server
 
-pytestmark = pytest.mark.database("postgresql")
+pytestmark = [pytest.mark.database("postgresql"), pytest.mark.requirement("shared.outages")]
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ async def report(peer: Peer, version: int, boot: str = BOOTS[0]) -> None:
     await peer.get("POST", "/reports", body)
 
 
+@pytest.mark.requirement("shared.streams")
 async def test_grants_changed_at_one_reach_a_daemon_at_the_other(pair: Pair) -> None:
     async with pair.b.connect(pair.at_b("iris")) as stream:
         before = await stream.next_grants()
@@ -36,6 +37,7 @@ async def test_grants_changed_at_one_reach_a_daemon_at_the_other(pair: Pair) -> 
     assert "forge" in after["groups"]
 
 
+@pytest.mark.requirement("shared.streams")
 @pytest.mark.parametrize("place", ["a", "b"])
 async def test_a_change_is_confirmed_by_daemons_of_both(pair: Pair, place: str) -> None:
     """Also when a report goes to the broker that does not have the stream."""
@@ -91,6 +93,7 @@ async def test_an_earlier_start_is_refused_by_the_other_broker_too(pair: Pair) -
     assert error["code"] == "boot_superseded"
 
 
+@pytest.mark.requirement("shared.rights")
 async def test_streams_end_at_the_other_broker_when_their_credential_does(pair: Pair) -> None:
     async with pair.b.connect(pair.at_b("iris")) as stream:
         await stream.next_grants()
@@ -107,6 +110,7 @@ async def test_streams_of_a_destroyed_agent_end_at_the_other_broker(pair: Pair) 
     await pair.at_b("iris").refused(401, "GET", "/self")
 
 
+@pytest.mark.requirement("shared.streams")
 async def test_a_job_wakes_the_driver_that_waits_at_the_other_broker(pair: Pair) -> None:
     driver = Driver(pair.b)
     got: list[Any] = []
@@ -122,6 +126,7 @@ async def test_a_job_wakes_the_driver_that_waits_at_the_other_broker(pair: Pair)
     assert got[0]["id"] == job["id"]
 
 
+@pytest.mark.requirement("shared.streams")
 async def test_the_end_of_a_job_is_heard_at_the_other_broker(pair: Pair) -> None:
     job = await pair.a.operator.get("POST", "/agents/iris/jobs", {"kind": "stop"})
     ended: list[Any] = []
@@ -138,6 +143,7 @@ async def test_the_end_of_a_job_is_heard_at_the_other_broker(pair: Pair) -> None
     assert ended[0]["state"] == "done"
 
 
+@pytest.mark.requirement("shared.jobs")
 async def test_jobs_are_claimed_once_over_both(pair: Pair) -> None:
     """One driver, whose polls go to either broker."""
     names = [f"agent-{number}" for number in range(6)]
