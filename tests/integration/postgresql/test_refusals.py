@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from services.broker.migrations import upgrade_schema
 from services.broker.store import Store
 from shared.errors import HiveError, Misconfigured, Unavailable
 from tests.support.postgres import PostgresServer
+from tests.support.units import BIN
 
 pytestmark = pytest.mark.database("postgresql")
 
@@ -143,6 +145,32 @@ def test_without_its_driver_the_broker_says_how_to_install_it() -> None:
     )
     assert "Misconfigured: HIVE_BROKER_DATABASE_URL names PostgreSQL" in done.stderr
     assert "pip install 'hyperhive[broker,postgres]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("hive:wrong@127.0.0.1:{port}/postgres", "refuses the broker's user or password"),
+        ("hive@host/db?sslmode=prefer", "sslmode must be one of"),
+    ],
+)
+def test_the_broker_ends_with_one_line_and_the_status_of_wrong_settings(
+    postgres: PostgresServer, tmp_path: Path, where: str, reason: str
+) -> None:
+    env = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HIVE_ROOT": str(tmp_path),
+        "HIVE_BROKER_PORT": "0",
+        "HIVE_BROKER_DATABASE_URL": f"postgresql://{where.format(port=postgres.port)}",
+    }
+    done = subprocess.run(
+        [BIN / "hive-broker"], env=env, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 3
+    *_, last = done.stderr.splitlines()
+    assert reason in last
+    assert "Traceback" not in done.stderr
+    assert "wrong@" not in done.stderr
 
 
 def test_a_url_shows_in_no_error(postgres: PostgresServer) -> None:
