@@ -82,15 +82,19 @@ class PostgresServer:
         """Make the files of a server."""
         secret = self.directory / "password"
         secret.write_text(self.password)
-        if os.geteuid() == 0:
-            account = pwd.getpwnam(_UNPRIVILEGED)
-            for path in (self.directory, secret):
-                os.chown(path, account.pw_uid, account.pw_gid)
+        self.give(self.directory, secret)
         self._run(
             *("initdb", "--no-sync", "--encoding=UTF8", "--locale=C", f"--pgdata={self.data}"),
             *(f"--username={SUPERUSER}", f"--pwfile={secret}"),
             *("--auth-local=trust", "--auth-host=scram-sha-256"),
         )
+
+    def give(self, *paths: Path) -> None:
+        """Make files the server's own."""
+        if os.geteuid() == 0:
+            account = pwd.getpwnam(_UNPRIVILEGED)
+            for path in paths:
+                os.chown(path, account.pw_uid, account.pw_gid)
 
     def start(self) -> None:
         """Start and wait until it takes statements."""
@@ -181,7 +185,7 @@ def _as_ordinary_user() -> dict[str, Any]:
 
 
 @contextmanager
-def postgres_server(**fields: Any) -> Iterator[PostgresServer]:
+def postgres_server(*, start: bool = True, **fields: Any) -> Iterator[PostgresServer]:
     """A new server in a short directory of its own; ended and removed with the block."""
     # Not below pytest's own directory: another user could not get there, and a socket's path has 107 bytes.
     programs = require_postgres()
@@ -189,7 +193,8 @@ def postgres_server(**fields: Any) -> Iterator[PostgresServer]:
     server = PostgresServer(programs, directory, free_port(), **fields)
     try:
         server.init()
-        server.start()
+        if start:
+            server.start()
         yield server
     finally:
         server.stop()
