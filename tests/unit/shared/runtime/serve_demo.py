@@ -64,6 +64,7 @@ def main() -> None:
     @app.get("/endless")
     async def endless() -> StreamingResponse:
         async def lines() -> AsyncIterator[bytes]:
+            log.info("endless_started")
             yield b"first\n"
             await closed.wait()
             yield b"last\n"

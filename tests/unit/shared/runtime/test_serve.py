@@ -179,6 +179,7 @@ def test_a_signal_ends_streams_lets_requests_finish_and_exits_0(
         slow.start()
         endless.start()
         demo.wait_for("slow_started")
+        demo.wait_for("endless_started")
 
         demo.signal(number)
 
