@@ -172,12 +172,12 @@ class Store:
 
 
 def _read(engine: Engine, run: Callable[[Tx], T], *, snapshot: bool) -> T:
-    for attempt in (1, 2):
+    # An idle connection may have been cut long before anybody noticed, and so may all of the pool.
+    for left in reversed(range(READERS + 1)):
         try:
             with engine.connect() as connection, connection.begin() if snapshot else nullcontext():
                 return run(Tx(connection))
         except SQLAlchemyError as exc:
-            # An idle connection may have been cut long before anybody noticed.
-            if attempt == 2 or not was_lost(exc):
+            if not left or not was_lost(exc):
                 raise translate(exc) from exc
     raise AssertionError

@@ -123,9 +123,7 @@ def _wrap(error: BaseException, connection: Connection, sql: str) -> BaseExcepti
     dialect = connection.dialect
     lost = dialect.is_disconnect(error, None, None)  # type: ignore[arg-type]  # of the driver's own class
     if lost:
-        # As SQLAlchemy does it: the others of the pool are as old as this one, and the server is another now.
         connection.invalidate(error)
-        connection.engine.dispose()
     return DBAPIError.instance(
         sql,
         None,

@@ -15,7 +15,9 @@ import pytest
 
 from services.broker.migrations import upgrade_schema
 from services.broker.store import Store, Tx
+from services.broker.store.engine import build_engine, parse_url
 from services.broker.store.messages import NewMessage
+from services.broker.store.writer import Writer
 from shared.errors import OutcomeUnknown, Unavailable
 from tests.integration.broker.running import Broker, Peer, running_broker
 from tests.support.deaf_link import DeafLink, deaf_link
@@ -234,24 +236,26 @@ async def test_a_writer_that_was_frozen_gives_way_and_does_its_work_again(url: s
         await store.close()
 
 
-async def test_a_writer_that_waits_too_long_is_told_so(server: PostgresServer, url: str) -> None:
+async def test_a_writer_that_waits_too_long_is_told_so(url: str) -> None:
     upgrade_schema(url)
-    store = Store(url)
-    await store.open()
-    database = url.partition("?")[0].rpartition("/")[2]
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(anyio.to_thread.run_sync, hold_lock, server, database)
-            await anyio.to_thread.run_sync(wait_for_lock, server)
-            with pytest.raises(Unavailable, match="another broker holds the database; nothing was stored"):
-                await store.write(insert)
-    await store.close()
+    engines = [build_engine(parse_url(url), lock_seconds=1) for _ in range(2)]
+    writer, other = map(Writer, engines)
+    holding, waited = threading.Event(), threading.Event()
 
+    def hold(tx: Tx) -> None:
+        insert(tx)
+        holding.set()
+        assert waited.wait(20)
 
-def hold_lock(server: PostgresServer, database: str) -> None:
-    server.query("SELECT pg_advisory_lock(1751742053), pg_sleep(7)", database=database)
-
-
-def wait_for_lock(server: PostgresServer) -> None:
-    while not server.query("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 1751742053"):
-        continue
+    for one in (writer, other):
+        one.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other.submit, hold)
+        assert await anyio.to_thread.run_sync(holding.wait, 10)
+        with pytest.raises(Unavailable, match="another broker holds the database; nothing was stored"):
+            await writer.submit(insert)
+        waited.set()
+    for one in (writer, other):
+        await anyio.to_thread.run_sync(one.close)
+    for engine in engines:
+        engine.dispose()
