@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 
@@ -14,6 +15,7 @@ from services.broker.routes.control import ControlRoutes
 from services.broker.routes.driver import DriverRoutes
 from services.broker.routes.mail import MailRoutes
 from services.broker.routes.operator import OperatorRoutes
+from services.broker.routes.quick import QuickRoutes
 from services.broker.routes.review import ReviewRoutes
 from services.broker.service.access import AccessService
 from services.broker.service.agents import AgentService
@@ -101,6 +103,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
         lifespan=lifespan,
         authenticate=callers.authenticate,
         ready=lambda: store.is_ready,
+        shortcut=partial(QuickRoutes, messages=messages, inbox=inbox),
     )
     app.include_router(AgentRoutes(agents, messages, inbox, status).build())
     app.include_router(ControlRoutes(control).build())

@@ -38,6 +38,7 @@ def create_http_app(
     authenticate: Authenticate,
     ready: Callable[[], bool],
     max_body_bytes: int = MAX_BODY_BYTES,
+    shortcut: Callable[[ASGIApp], ASGIApp] | None = None,
 ) -> FastAPI:
     """Build a guarded app without routes of its own but `/healthz` and `/readyz`.
 
@@ -47,6 +48,7 @@ def create_http_app(
         authenticate: see `Guard`; its caller is `request.state.caller` in handlers.
         ready: whether the unit can serve; must be quick and must not raise.
         max_body_bytes: limit of a request's body.
+        shortcut: wraps the framework, right behind the guard; what it raises is answered as from a route.
     """
     app = FastAPI(
         title=unit,
@@ -70,6 +72,8 @@ def create_http_app(
     app.add_route("/healthz", healthz, include_in_schema=False)
     app.add_route("/readyz", readyz, include_in_schema=False)
     # The last one added is the outermost.
+    if shortcut is not None:
+        app.add_middleware(shortcut)
     app.add_middleware(Guard, authenticate=authenticate, max_body_bytes=max_body_bytes)
     app.add_middleware(RequestScope)
     return app

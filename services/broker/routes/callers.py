@@ -43,11 +43,13 @@ AsAgent = Annotated[AgentCaller, Depends(_agent)]
 AsOperator = Annotated[OperatorCaller, Depends(_operator)]
 operator_only = Depends(_operator)
 
+KEY_HEADER = "Idempotency-Key"
+KEY_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        alias="Idempotency-Key",
-        pattern="^[A-Za-z0-9_-]{1,64}$",
+        alias=KEY_HEADER,
+        pattern=KEY_PATTERN,
         description="one an act; a repeat under it within 24 hours gets the first answer",
     ),
 ]
