@@ -96,9 +96,9 @@ class PatientRunner(AgentRunner):
 
     gate: anyio.Event
 
-    async def perform(self, job: Job) -> None:
+    async def perform(self, job: Job, *, is_old: bool = False) -> None:
         await self.gate.wait()
-        await super().perform(job)
+        await super().perform(job, is_old=is_old)
 
 
 @pytest.fixture

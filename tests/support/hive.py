@@ -30,6 +30,23 @@ COMMAND_SECONDS = 60.0
 AGENT_BLOCKS = 4
 
 
+class Started:
+    """A `hivectl` that runs beside the test."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def readline(self) -> str:
+        """The next line of what it says."""
+        assert self._process.stderr is not None
+        return self._process.stderr.readline()
+
+    def end(self) -> int:
+        """Wait for it; answers its exit code."""
+        self._process.communicate(timeout=90)
+        return int(self._process.returncode)
+
+
 class Hive:
     """A running hive in `root`."""
 
@@ -53,6 +70,20 @@ class Hive:
             timeout=within,
             check=False,
             cwd=self._home,
+        )
+
+    def start(self, *args: str) -> Started:
+        """The same, without waiting for it."""
+        return Started(
+            subprocess.Popen(
+                [BIN / "hivectl", *args, "--root", str(self.layout.root)],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=self._home,
+            )
         )
 
     def ctl(self, *args: str, exits: int = 0, within: float = COMMAND_SECONDS) -> Any:
@@ -125,7 +156,8 @@ class Hive:
         try:
             yield
         finally:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def log(self, name: str) -> str:
         """What a unit, or `supervisor`, has logged."""

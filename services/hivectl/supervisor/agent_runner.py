@@ -84,15 +84,36 @@ class AgentRunner:
         self._keepers: dict[str, Keeper] = {}
         self._running = False
         self._is_stopping = False
-        self._hurried = False
+        self._hurried_by: set[JobKind] = set()
+        self._ended_untold = False
+        self._interrupted: list[Job] = []
 
-    async def perform(self, job: Job) -> None:
-        """Do a job and report its end. Repeating one that is done changes nothing and is done."""
+    async def perform(self, job: Job, *, is_old: bool = False) -> None:
+        """Do a job and report its end. Repeating one that is done changes nothing and is done.
+
+        Args:
+            job: what to do.
+            is_old: whether it was asked for before this supervisor began. A restart is then a start: no
+                process from before is left.
+        """
         if job.kind in _AT_ONCE:
-            self._hurry()
+            self._hurry(job.kind)
+        kind = JobKind.START if is_old and job.kind is JobKind.RESTART else job.kind
+        try:
+            await self._perform(job, kind)
+        except anyio.get_cancelled_exc_class():
+            self._interrupted.append(job)
+            if JobKind.DESTROY in self._hurried_by:
+                # It has cut another job short, and is not going to say how that one ended.
+                self._hurried_by.add(JobKind.KILL)
+            raise
+
+    async def _perform(self, job: Job, kind: JobKind) -> None:
         async with self._lock:
             try:
-                await self._do(job.kind)
+                # What needs no patience is not left half done when the hive goes down.
+                with anyio.CancelScope(shield=kind in _AT_ONCE):
+                    await self._do(kind)
             except HiveError as exc:
                 _log.warning("job_failed", job=job.id, kind=job.kind, agent=job.agent, code=exc.code)
                 self._emit(DriverEventKind.JOB_FAILED, job_id=job.id, error=exc.message)
@@ -111,13 +132,20 @@ class AgentRunner:
             HiveError: when it was not ready in time.
         """
         async with self._lock:
-            await self._start(persistent=True)
+            # A job may have been quicker.
+            if not self._running:
+                await self._start(persistent=True)
 
     async def shut_down(self, *, at_once: bool = False) -> None:
-        """Stop it because the hive goes down; it stays wanted."""
+        """Stop it because the hive goes down; it stays wanted. Jobs that this cuts off end with it."""
         async with self._lock:
             grace_seconds = 0 if at_once else self._stop_seconds
             await self._end(DriverEventKind.STOPPED, grace_seconds=grace_seconds)
+            if self._ended_untold:
+                self._ended_untold = False
+                self._emit(DriverEventKind.KILLED)
+            while self._interrupted:
+                self._end_interrupted(self._interrupted.pop(0))
 
     def unit_ready(self, name: str, seconds: float) -> None:
         """Part of `KeeperListener`."""
@@ -145,25 +173,34 @@ class AgentRunner:
             await self._end(DriverEventKind.KILLED, grace_seconds=0)
         elif kind is JobKind.RESTART:
             # The sockets stay: calls that come meanwhile wait for the next process.
-            await self._stop_units(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds)
-            if self._hurried:
+            hurried_by = await self._stop_units(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds)
+            if hurried_by:
                 raise HiveError(f"{self.agent.name} was ended at once meanwhile", code="superseded")
             await self._start(persistent=False)
         else:
             await self._destroy()
 
     async def _destroy(self) -> None:
-        was_running = self._running
+        was_running = self._running or self._ended_untold
         await self._end(None, grace_seconds=0)
-        with anyio.CancelScope(shield=True):
-            try:
-                await anyio.to_thread.run_sync(self._put_away, self.agent)
-            except HiveError:
-                # It still exists, and it is the job's failure that it does; but its processes are gone.
-                if was_running:
-                    self._emit(DriverEventKind.KILLED)
-                raise
-            self._emit(DriverEventKind.DESTROYED)
+        try:
+            await anyio.to_thread.run_sync(self._put_away, self.agent)
+        except HiveError:
+            # It still exists, and it is the job's failure that it does; but its processes are gone.
+            if was_running:
+                self._emit(DriverEventKind.KILLED)
+            raise
+        finally:
+            self._ended_untold = False
+        self._emit(DriverEventKind.DESTROYED)
+
+    def _end_interrupted(self, job: Job) -> None:
+        """Say what became of a job that the hive's end cut off; a destruction is done by the next hive."""
+        if job.kind in {JobKind.STOP, JobKind.KILL}:
+            self._emit(DriverEventKind.JOB_DONE, job_id=job.id)
+        elif job.kind in {JobKind.START, JobKind.RESTART}:
+            error = f"the hive went down meanwhile; the next `hivectl up` starts {self.agent.name}"
+            self._emit(DriverEventKind.JOB_FAILED, job_id=job.id, error=error)
 
     async def _start(self, *, persistent: bool) -> None:
         await self._stop_units(None, grace_seconds=0)
@@ -188,15 +225,16 @@ class AgentRunner:
         await self._stop_units(kind, grace_seconds=grace_seconds)
         self._units.close_sockets(self.agent)
 
-    def _hurry(self) -> None:
+    def _hurry(self, kind: JobKind) -> None:
         """Let the job that holds us up wait no longer for a unit to end, or to become ready."""
         for keeper in self._keepers.values():
             if self._is_stopping or not keeper.ready:
-                self._hurried = True
+                self._hurried_by.add(kind)
                 keeper.kill_now()
 
-    async def _stop_units(self, kind: DriverEventKind | None, *, grace_seconds: float) -> None:
-        self._is_stopping, self._hurried = True, False
+    async def _stop_units(self, kind: DriverEventKind | None, *, grace_seconds: float) -> frozenset[JobKind]:
+        """Stop what there is, and report it as `kind`; answers which later jobs have cut that short."""
+        self._is_stopping = True
         try:
             async with anyio.create_task_group() as stopping:
                 for keeper in self._keepers.values():
@@ -204,8 +242,14 @@ class AgentRunner:
         finally:
             self._is_stopping = False
         was_running, self._running, self._keepers = self._running, False, {}
+        hurried_by, self._hurried_by = frozenset(self._hurried_by), set()
         if was_running and kind is not None:
-            self._emit(DriverEventKind.KILLED if self._hurried else kind)
+            if hurried_by == {JobKind.DESTROY}:
+                # That one reports how it ended, and nothing else is to be heard of it.
+                self._ended_untold = True
+            else:
+                self._emit(DriverEventKind.KILLED if hurried_by else kind)
+        return hurried_by
 
     def _emit(
         self,

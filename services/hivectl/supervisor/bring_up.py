@@ -21,9 +21,9 @@ from services.hivectl.supervisor.driver import ProcessDriver
 from services.hivectl.supervisor.infrastructure import Infrastructure
 from services.hivectl.supervisor.sender import EventSender
 from services.hivectl.supervisor.units import HivePlan
-from shared.errors import HiveError, Unavailable
+from shared.errors import Conflict, HiveError, Unavailable
 from shared.wire.agents import Agent
-from shared.wire.lifecycle import DriverEventKind, JobKind, JobState
+from shared.wire.lifecycle import DriverEventKind, Job, JobKind, JobState
 from shared.wire.names import ROOT_AGENT
 
 SPOOL_SECONDS = 20.0
@@ -85,6 +85,8 @@ class BringUp:
                 # Its processes ended with an earlier supervisor, and nobody saw how.
                 self._spool.append(DriverEventKind.CRASHED, agent.id)
         await self._wait_told()
+        # Read before anything is started, so that what runs is younger than all of these.
+        self._driver.note_old_jobs(max((job.id for job in await self._link.list_jobs()), default=0))
         tasks.start_soon(self._grant_readers)
 
     async def settle_agents(self, names: Sequence[str]) -> list[Agent]:
@@ -123,10 +125,20 @@ class BringUp:
             await self._driver.get_runner(AgentRef(agent.id, agent.name, agent.port_block)).bring_up()
             return
         # Stopped by the operator, now asked for by name: a job has the broker know that it is wanted.
-        job = await self._link.create_job(agent.name, JobKind.START)
-        job = await self._link.wait_for_job(job)
+        job = await self._link.wait_for_job((await self._ask_for_start(agent.name)).id)
         if job.state is JobState.FAILED:
             raise HiveError(job.error or "the driver gave no reason", code="job_failed")
+
+    async def _ask_for_start(self, name: str) -> Job:
+        """A start, after what the operator had asked for before; the driver is at work on that."""
+        while True:
+            try:
+                return await self._link.create_job(name, JobKind.START)
+            except Conflict as exc:
+                under_way = exc.details.get("job")
+                if exc.code != "job_under_way" or not isinstance(under_way, int):
+                    raise
+                await self._link.wait_for_job(under_way)
 
     def _settle_files(self, names: Sequence[str]) -> list[Agent]:
         layout, ports = self._plan.layout, self._plan.settings.ports

@@ -25,6 +25,7 @@ _AWAY_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 2.0
 _AGENTS = TypeAdapter(list[Agent])
+_JOBS = TypeAdapter(list[Job])
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -60,10 +61,15 @@ class BrokerLink:
         response = await self._call("GET", "/agents")
         return _AGENTS.validate_json(response.content)
 
+    async def list_jobs(self) -> list[Job]:
+        """The newest 500, in order."""
+        response = await self._call("GET", "/jobs")
+        return _JOBS.validate_json(response.content)
+
     async def create_job(self, agent: str, kind: JobKind) -> Job:
         return await self._ask(Job, "POST", f"/agents/{agent}/jobs", CreateJob(kind=kind))
 
-    async def wait_for_job(self, job: Job) -> Job:
+    async def wait_for_job(self, job_id: int) -> Job:
         """The job once it has ended; a restart of the broker is waited out.
 
         Raises:
@@ -71,9 +77,11 @@ class BrokerLink:
         """
         backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         away_since: float | None = None
-        while job.state not in {JobState.DONE, JobState.FAILED}:
+        while True:
             try:
-                job = await self._ask(Job, "GET", f"/jobs/{job.id}?wait_seconds={_JOB_POLL_SECONDS}")
+                job = await self._ask(Job, "GET", f"/jobs/{job_id}?wait_seconds={_JOB_POLL_SECONDS}")
+                if job.state in {JobState.DONE, JobState.FAILED}:
+                    return job
                 away_since = None
                 backoff.reset()
             except Unavailable:
@@ -81,7 +89,6 @@ class BrokerLink:
                 if time.monotonic() - away_since > _AWAY_SECONDS:
                     raise
                 await anyio.sleep(backoff.next())
-        return job
 
     async def claim(self, request: ClaimRequest) -> Job | None:
         """The next job, or None when none came within the wait."""

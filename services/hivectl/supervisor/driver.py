@@ -46,6 +46,7 @@ class ProcessDriver:
         self._build_runner = build_runner
         self._runners: dict[int, AgentRunner] = {}
         self._seen: OrderedDict[int, None] = OrderedDict()
+        self._newest_old_job = 0
 
     @property
     def runners(self) -> list[AgentRunner]:
@@ -57,6 +58,10 @@ class ProcessDriver:
         if agent.agent_id not in self._runners:
             self._runners[agent.agent_id] = self._build_runner(agent)
         return self._runners[agent.agent_id]
+
+    def note_old_jobs(self, newest_id: int) -> None:
+        """Jobs up to this one were asked for before any agent ran here."""
+        self._newest_old_job = newest_id
 
     async def run(self, jobs: anyio.abc.TaskGroup) -> None:
         """Claim until cancelled; each job runs in `jobs`."""
@@ -84,7 +89,8 @@ class ProcessDriver:
 
     async def _perform(self, job: Job) -> None:
         _log.info("job_claimed", job=job.id, kind=job.kind, agent=job.agent)
-        await self.get_runner(AgentRef(job.agent_id, job.agent, job.port_block)).perform(job)
+        runner = self.get_runner(AgentRef(job.agent_id, job.agent, job.port_block))
+        await runner.perform(job, is_old=job.id <= self._newest_old_job)
         if job.kind is JobKind.DESTROY:
             self._runners.pop(job.agent_id, None)
 

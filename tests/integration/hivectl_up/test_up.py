@@ -23,34 +23,6 @@ def hive() -> Iterator[Hive]:
         yield hive
 
 
-class Started:
-    """A `hivectl` that runs beside the test."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-
-    def readline(self) -> str:
-        """The next line of what it says."""
-        assert self._process.stderr is not None
-        return self._process.stderr.readline()
-
-    def end(self) -> int:
-        """Wait for it; answers its exit code."""
-        self._process.communicate(timeout=90)
-        return int(self._process.returncode)
-
-
-def start(hive: Hive, *args: str) -> Started:
-    process = subprocess.Popen(
-        [BIN / "hivectl", *args, "--root", hive.layout.root],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    return Started(process)
-
-
 @contextmanager
 def new_root() -> Iterator[Hive]:
     """A root, with a space in its name, in which no hive has run yet."""
@@ -62,6 +34,14 @@ def new_root() -> Iterator[Hive]:
             yield fresh
         finally:
             fresh.close()
+
+
+def notices_of(hive: Hive, agent: str) -> list[str]:
+    """What has become of an agent, oldest first; all that the broker knows is on the stream."""
+    eventually(lambda: hive.operator.json("GET", "/hive")["notices_waiting"] == 0)
+    lines = hive.run("notices", "tail", "--no-follow", "--agent", agent, "--json").stdout.splitlines()
+    kinds = [str(json.loads(line)["type"]).split(".")[-2] for line in lines]
+    return [kind for kind in kinds if kind != "revision_changed"]
 
 
 def is_open(port: int) -> bool:
@@ -188,11 +168,11 @@ def test_one_stopped_or_never_started_stays_down_over_down_and_up_and_its_port_i
 def test_an_up_while_the_hive_goes_down_waits_and_starts_it_again(hive: Hive) -> None:
     hive.up("--agent", "iris")
     with hive.frozen("hyperhive-iris"):
-        first = start(hive, "down")
+        first = hive.start("down")
         assert "stopping" in first.readline()
         eventually(lambda: "stopping" in hive.log("supervisor"), what="the signal arrived")
-        second = start(hive, "down")
-        third = start(hive, "up", "--detach")
+        second = hive.start("down")
+        third = hive.start("up", "--detach")
         assert "waiting until the hive" in third.readline()
         # A second `down` only waits too: it must not cut short what the first one has begun.
         assert "hyperhive-iris" in hive.pids()
@@ -200,10 +180,54 @@ def test_an_up_while_the_hive_goes_down_waits_and_starts_it_again(hive: Hive) ->
     assert "hyperhive-iris" in hive.pids()
 
 
+def test_a_restart_that_down_cuts_off_is_not_done_again_by_the_next_up(hive: Hive) -> None:
+    hive.up("--agent", "iris")
+    before = len(notices_of(hive, "iris"))
+    signals = hive.log("supervisor").count('"stopping"')
+    with hive.frozen("hyperhive-iris"):
+        job = hive.ctl("agent", "restart", "iris", "--no-wait")
+        eventually(lambda: hive.operator.json("GET", f"/jobs/{job['id']}")["state"] == "claimed")
+        down = hive.start("down")
+        eventually(lambda: hive.log("supervisor").count('"stopping"') > signals, what="the signal arrived")
+    assert down.end() == 0
+    hive.up()
+    ended = hive.operator.json("GET", f"/jobs/{job['id']}")
+    assert (ended["state"], ended["error"]) == (
+        "failed",
+        "the hive went down meanwhile; the next `hivectl up` starts iris",
+    )
+    # A job of now comes after all that an earlier one would have done.
+    hive.ctl("agent", "stop", "iris")
+    assert notices_of(hive, "iris")[before:] == ["stopped", "started", "stopped"]
+
+
+def test_a_restart_that_a_killed_supervisor_left_is_fulfilled_by_the_next_up(hive: Hive) -> None:
+    hive.up("--agent", "iris")
+    before = len(notices_of(hive, "iris"))
+    with hive.frozen("hyperhive-iris"):
+        job = hive.ctl("agent", "restart", "iris", "--no-wait")
+        eventually(lambda: hive.operator.json("GET", f"/jobs/{job['id']}")["state"] == "claimed")
+        os.kill(json.loads((hive.layout.run_dir / "supervisor.lock").read_text())["pid"], 9)
+    hive.up()
+    eventually(lambda: hive.operator.json("GET", f"/jobs/{job['id']}")["state"] == "done", within=20)
+    hive.ctl("agent", "stop", "iris")
+    assert notices_of(hive, "iris")[before:] == ["crashed", "started", "stopped"]
+
+
+def test_destroyed_is_the_only_notice_of_a_destroy_also_during_a_restart_that_hangs(hive: Hive) -> None:
+    hive.up()
+    hive.ctl("agent", "add", "olga")
+    with hive.frozen("hyperhive-olga"):
+        job = hive.ctl("agent", "restart", "olga", "--no-wait")
+        eventually(lambda: hive.operator.json("GET", f"/jobs/{job['id']}")["state"] == "claimed")
+        assert hive.ctl("agent", "destroy", "olga", "--yes")["state"] == "done"
+    assert notices_of(hive, "olga") == ["started", "destroyed"]
+
+
 def test_of_two_at_once_one_runs_the_hive_and_the_other_joins() -> None:
     with new_root() as fresh:
         base = ("--port-base", str(fresh.ports.base))
-        both = [start(fresh, "up", "--detach", *base), start(fresh, "up", "--detach", *base)]
+        both = [fresh.start("up", "--detach", *base), fresh.start("up", "--detach", *base)]
         assert [one.end() for one in both] == [0, 0]
         assert sorted(fresh.pids()) == ["broker", "hyperhive-ruth", "nats"]
 

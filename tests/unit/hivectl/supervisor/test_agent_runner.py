@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -12,114 +10,12 @@ import anyio.abc
 import pytest
 
 from services.hivectl.spool import EventSpool
-from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
-from services.hivectl.supervisor.console import QuietConsole
-from services.hivectl.supervisor.keeper import Keeper, KeeperListener
-from services.hivectl.supervisor.listeners import Listeners
-from services.hivectl.supervisor.spawn import Child, spawn
 from shared.errors import HiveError
-from shared.wire.lifecycle import Job, JobKind, JobState
-from tests.unit.hivectl.supervisor.tiny import QUICK, RUNS, never_ready, ready_at_once, shell_spec
+from shared.wire.lifecycle import JobKind
+from tests.unit.hivectl.supervisor.scene import IRIS, Scene
+from tests.unit.hivectl.supervisor.tiny import never_ready
 
 pytestmark = pytest.mark.anyio
-
-IRIS = AgentRef(agent_id=4, name="iris", port_block=0)
-
-
-class TinyUnits:
-    """Surfaces that are shell scripts, on one real listening socket."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.script = RUNS
-        self.probe: Callable[[], Awaitable[None]] = ready_at_once
-        self.children: list[Child] = []
-        self.listeners = Listeners()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
-
-    def build_surfaces(
-        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
-    ) -> dict[str, Keeper]:
-        self.listeners.bind(self.port, agent.name)
-
-        def launch() -> Child:
-            self.children.append(spawn(shell_spec(self.directory, self.script)))
-            return self.children[-1]
-
-        keeper = Keeper(
-            "tiny", launch=launch, probe=self.probe, listener=listener, persistent=persistent, pauses=QUICK
-        )
-        return {"hyperhive": keeper}
-
-    def close_sockets(self, agent: AgentRef) -> None:
-        self.listeners.close(self.port)
-
-    def is_listening(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-
-class Scene:
-    """A runner, and what it has reported."""
-
-    def __init__(
-        self,
-        directory: Path,
-        spool: EventSpool,
-        tasks: anyio.abc.TaskGroup,
-        *,
-        patience_seconds: float = 2,
-    ) -> None:
-        self.units = TinyUnits(directory)
-        self.spool = spool
-        self.put_away: list[AgentRef] = []
-        self.refuses_to_go = False
-        self.runner = AgentRunner(
-            IRIS,
-            self.units,
-            spool,
-            tasks,
-            QuietConsole(),
-            put_away=self._put_away,
-            ready_seconds=patience_seconds,
-            stop_seconds=patience_seconds,
-        )
-        self._jobs = 0
-
-    async def do(self, kind: JobKind) -> None:
-        self._jobs += 1
-        await self.runner.perform(
-            Job(
-                id=self._jobs,
-                kind=kind,
-                agent=IRIS.name,
-                agent_id=IRIS.agent_id,
-                port_block=0,
-                state=JobState.CLAIMED,
-                created_at=1,
-            )
-        )
-
-    def told(self) -> list[str]:
-        return [str(one.event.kind) for one in self.spool.list_oldest(100)]
-
-    async def until_told(self, *kinds: str) -> None:
-        while self.told() != list(kinds):
-            changed = anyio.Event()
-            self.spool.on_append = changed.set
-            await changed.wait()
-
-    def _put_away(self, agent: AgentRef) -> None:
-        if self.refuses_to_go:
-            raise HiveError("the disk is full", code="storage_failed")
-        self.put_away.append(agent)
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Iterator[EventSpool]:
-    with closing(EventSpool(tmp_path / "spool.sqlite")) as opened:
-        yield opened
 
 
 async def test_a_start_is_reported_once_ready_and_repeating_it_changes_nothing(
@@ -284,52 +180,3 @@ async def test_a_hive_that_goes_down_at_once_reports_a_stop_too(tmp_path: Path, 
             await scene.runner.shut_down(at_once=True)
             await scene.runner.shut_down(at_once=True)
     assert scene.told()[2:] == ["stopped"]
-
-
-DEAF = "trap '' TERM; : > deaf; while :; do sleep 1; done"
-
-
-@pytest.mark.parametrize(
-    ("first", "then", "told"),
-    [
-        (JobKind.STOP, JobKind.KILL, ["started", "job_done", "killed", "job_done", "job_done"]),
-        (JobKind.RESTART, JobKind.KILL, ["started", "job_done", "killed", "job_failed", "job_done"]),
-        (
-            JobKind.STOP,
-            JobKind.DESTROY,
-            ["started", "job_done", "killed", "job_done", "destroyed", "job_done"],
-        ),
-    ],
-)
-async def test_a_kill_does_not_wait_for_a_stop_that_hangs(
-    tmp_path: Path, spool: EventSpool, first: JobKind, then: JobKind, told: list[str]
-) -> None:
-    async def until_deaf() -> None:
-        while not (tmp_path / "deaf").exists():  # noqa: ASYNC110 - a file tells nobody
-            await anyio.sleep(0.01)
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            scene = Scene(tmp_path, spool, tasks, patience_seconds=600)
-            scene.units.script = DEAF
-            scene.units.probe = until_deaf
-            await scene.do(JobKind.START)
-            async with anyio.create_task_group() as jobs:
-                jobs.start_soon(scene.do, first)
-                await anyio.wait_all_tasks_blocked()
-                jobs.start_soon(scene.do, then)
-            assert scene.told() == told
-            assert not scene.units.is_listening()
-
-
-async def test_a_kill_does_not_wait_for_a_start_that_hangs(tmp_path: Path, spool: EventSpool) -> None:
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            scene = Scene(tmp_path, spool, tasks, patience_seconds=600)
-            scene.units.probe = never_ready
-            async with anyio.create_task_group() as jobs:
-                jobs.start_soon(scene.do, JobKind.START)
-                await anyio.wait_all_tasks_blocked()
-                jobs.start_soon(scene.do, JobKind.KILL)
-            assert scene.told() == ["job_failed", "job_done"]
-            assert not scene.units.is_listening()

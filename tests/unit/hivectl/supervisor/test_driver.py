@@ -1,9 +1,5 @@
 """The driver claims jobs and gives each to its agent once, also when an answer of the broker was lost."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
 import anyio
 import anyio.abc
 import pytest
@@ -58,12 +54,6 @@ def build_job(number: int, kind: JobKind, agent_id: int) -> Job:
         state=JobState.CLAIMED,
         created_at=1,
     )
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Iterator[EventSpool]:
-    with closing(EventSpool(tmp_path / "spool.sqlite")) as opened:
-        yield opened
 
 
 async def drive(spool: EventSpool, jobs: Jobs, *, until_done: int) -> ProcessDriver:
@@ -125,3 +115,27 @@ async def test_a_driver_that_another_one_has_replaced_claims_no_more(spool: Even
 async def test_a_destroyed_agent_is_forgotten(spool: EventSpool) -> None:
     driver = await drive(spool, Jobs(build_job(1, JobKind.DESTROY, 1)), until_done=1)
     assert driver.runners == []
+
+
+async def test_what_was_asked_for_before_it_began_is_known_as_old(spool: EventSpool) -> None:
+    async with anyio.create_task_group() as tasks:
+        performed: dict[int, bool] = {}
+        seen = anyio.Event()
+
+        class Noting(AgentRunner):
+            async def perform(self, job: Job, *, is_old: bool = False) -> None:
+                performed[job.id] = is_old
+                if len(performed) == 2:
+                    seen.set()
+
+        def build(agent: AgentRef) -> AgentRunner:
+            return Noting(agent, NoUnits(), spool, tasks, QuietConsole(), put_away=lambda _: None)
+
+        jobs = Jobs(build_job(7, JobKind.RESTART, 1), build_job(8, JobKind.RESTART, 1))
+        driver = ProcessDriver(jobs, QuietConsole(), build_runner=build)
+        driver.note_old_jobs(7)
+        with anyio.fail_after(10):
+            tasks.start_soon(driver.run, tasks)
+            await seen.wait()
+        tasks.cancel_scope.cancel()
+    assert performed == {7: True, 8: False}
