@@ -6,7 +6,7 @@ import time
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.hive_file import read_hive_file, read_secret
-from services.hivectl.job import poll_job
+from services.hivectl.job import poll_job, queue_job
 from services.hivectl.provision import (
     HiveSettings,
     add_agent,
@@ -52,7 +52,8 @@ def join_running(request: UpRequest, console: Console) -> StartReport | None:
         return None
     with client:
         _check_same(request, client)
-        jobs = [client.create_job(name, JobKind.START) for name in _list_missing(request, client)]
+        missing = _list_missing(request, client)
+        jobs = [queue_job(client, name, JobKind.START, say=console.say) for name in missing]
         ended = [_wait_for(client, job) for job in jobs]
         running = tuple(agent.name for agent in client.list_agents() if agent.running)
     failed = tuple(f"{job.agent} did not start: {job.error}" for job in ended if job.state is JobState.FAILED)
@@ -132,5 +133,5 @@ def _check_same(request: UpRequest, client: OperatorClient) -> None:
 
 def _wait_for(client: OperatorClient, job: Job) -> Job:
     while job.state not in {JobState.DONE, JobState.FAILED}:
-        job = poll_job(client, job, wait_seconds=_JOB_POLL_SECONDS)
+        job = poll_job(client, job.id, wait_seconds=_JOB_POLL_SECONDS)
     return job

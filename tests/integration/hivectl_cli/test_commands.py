@@ -133,13 +133,43 @@ def test_lifecycle_commands_wait_for_the_end(hive: Hive, milo: str) -> None:
         assert hive.ctl("agent", "show", milo)["state"] == state
 
 
-def test_no_wait_returns_the_job_and_a_second_one_must_wait(hive: Hive, milo: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "then", "state"),
+    [
+        (("stop",), ("start",), "running"),
+        (("stop",), ("restart", "--no-wait"), "running"),
+        (("restart",), ("stop",), "stopped"),
+        (("start",), ("kill",), "stopped"),
+        (("kill",), ("start", "--no-wait"), "running"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
+)
+def test_jobs_of_one_agent_follow_each_other(
+    hive: Hive, milo: str, first: tuple[str, ...], then: tuple[str, ...], state: str
+) -> None:
+    job = hive.ctl("agent", *first, milo, "--no-wait")
+    assert job["state"] in {"queued", "claimed"}
+    following = hive.ctl("agent", *then, milo)
+    assert (following["kind"], following["id"] > job["id"]) == (then[0], True)
+    eventually(lambda: hive.ctl("agent", "show", milo)["state"] == state, within=20)
+
+
+def test_a_command_says_for_which_job_it_waits(hive: Hive, milo: str) -> None:
     with hive.frozen(f"hyperhive-{milo}"):
-        job = hive.ctl("agent", "restart", milo, "--no-wait")
-        assert job["state"] in {"queued", "claimed"}
-        assert _error(hive, 5, "agent", "start", milo)["details"]["job"] == job["id"]
-    eventually(lambda: hive.run("agent", "start", milo).returncode == 0, within=20)
+        job = hive.ctl("agent", "stop", milo, "--no-wait")
+        start = hive.start("agent", "start", milo)
+        line = start.readline()
+        assert line == f"{milo}: waiting for the end of job {job['id']} (stop) before the start\n"
+        # A kill waits for nothing; the start comes after it.
+        assert hive.ctl("agent", "kill", milo)["state"] == "done"
+        assert start.end() == 0
     assert hive.ctl("agent", "show", milo)["state"] == "running"
+
+
+def test_an_agent_that_is_being_destroyed_is_not_found_after_that(hive: Hive) -> None:
+    hive.ctl("agent", "add", "olaf")
+    hive.ctl("agent", "destroy", "olaf", "--yes", "--no-wait")
+    assert _error(hive, 4, "agent", "start", "olaf")["code"] == "not_found"
 
 
 def test_destroy_wants_yes(hive: Hive, milo: str) -> None:

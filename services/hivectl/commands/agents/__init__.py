@@ -37,7 +37,9 @@ class AgentGroup(HiveGroup):
 
 agent = AgentGroup(
     name="agent",
-    help="Add, show, start, stop and destroy agents.\n\nThe name may also stand first: `agent iris stop`.",
+    help="Add, show, start, stop and destroy agents.\n\n"
+    "The name may also stand first: `agent iris stop`. What is asked of one agent is done in order: a "
+    "command waits until the one before has ended, three minutes at most; `kill` and `destroy` cut it short.",
     lazy={
         "add": Lazy(f"{_HERE}.add", "add", "Create an agent and start it."),
         "list": Lazy(f"{_HERE}.show", "list_", "All agents, as a tree."),

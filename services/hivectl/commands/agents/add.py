@@ -6,7 +6,7 @@ import click
 
 from services.hivectl.agent_view import view_agent
 from services.hivectl.command import HiveCommand, pass_session
-from services.hivectl.job import wait_for_job
+from services.hivectl.job import queue_job, wait_for_job
 from services.hivectl.names import AGENT_NAME
 from services.hivectl.provision import add_agent
 from services.hivectl.render import print_fields
@@ -35,7 +35,7 @@ def add(session: Session, name: str, parent: str | None, no_start: bool) -> None
     with session.open_client() as client:
         created = add_agent(layout, client, session.read_ports(), name, parent=parent, wanted=not no_start)
         if not no_start:
-            wait_for_job(session, client, client.create_job(name, JobKind.START))
+            wait_for_job(session, client, queue_job(client, name, JobKind.START, say=session.note))
         view = view_agent(client.get_agent(created.name), session.read_hive(), layout)
     if session.as_json:
         session.emit_json(view)

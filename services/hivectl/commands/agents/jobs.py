@@ -8,12 +8,13 @@ import click
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.command import Examples, HiveCommand, pass_session
-from services.hivectl.job import wait_for_job
+from services.hivectl.job import queue_job, wait_for_job
 from services.hivectl.names import AGENT_NAME
 from services.hivectl.session import Session
 from shared.errors import HiveError
 from shared.wire.lifecycle import Job, JobKind
 
+_NO_WAIT = "Return as soon as the job is written down, which is after the end of one that is under way."
 _DONE = {
     JobKind.START: "is running",
     JobKind.STOP: "is stopped",
@@ -25,7 +26,7 @@ _DONE = {
 
 def run_job(session: Session, client: OperatorClient, name: str, kind: JobKind, *, wait: bool) -> Job:
     """Create a job and, unless told otherwise, wait for its end."""
-    job = client.create_job(name, kind)
+    job = queue_job(client, name, kind, say=session.note)
     return wait_for_job(session, client, job) if wait else job
 
 
@@ -41,7 +42,7 @@ def _report(session: Session, job: Job, *, waited: bool) -> None:
 def _make_command(kind: JobKind, text: str, examples: Examples) -> click.Command:
     @click.command(kind.value, cls=HiveCommand, help=text, examples=examples)
     @click.argument("name", type=AGENT_NAME)
-    @click.option("--no-wait", is_flag=True, help="Return as soon as the job is written down.")
+    @click.option("--no-wait", is_flag=True, help=_NO_WAIT)
     @pass_session
     def command(session: Session, name: str, no_wait: bool) -> None:
         with session.open_client() as client:
@@ -80,7 +81,7 @@ restart = _make_command(
 )
 @click.argument("name", type=AGENT_NAME)
 @click.option("--yes", is_flag=True, help="Really do it. Asked for on a terminal when not given.")
-@click.option("--no-wait", is_flag=True, help="Return as soon as the job is written down.")
+@click.option("--no-wait", is_flag=True, help=_NO_WAIT)
 @pass_session
 def destroy(session: Session, name: str, yes: bool, no_wait: bool) -> None:
     """End an agent for good: its processes, its credential and its place in the tree.

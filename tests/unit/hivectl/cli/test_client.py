@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,44 +10,7 @@ from services.hivectl.client import OperatorClient
 from shared.errors import Conflict, OutcomeUnknown, Unavailable
 from shared.wire.lifecycle import JobKind
 from shared.wire.messages import SendRequest
-
-Answer = Callable[[bytes], bytes]
-
-
-@contextmanager
-def _server(*answers: Answer) -> Iterator[tuple[str, list[bytes]]]:
-    """Accepts one connection an answer, reads a request, sends what the answer makes of it, closes."""
-    received: list[bytes] = []
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        for answer in answers:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with connection:
-                request = connection.recv(65_536)
-                received.append(request)
-                connection.sendall(answer(request))
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", received
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(5)
-
-
-def _reply(status: int, body: bytes) -> Answer:
-    head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-    return lambda _request: head + body
-
-
-def _break(_request: bytes) -> bytes:
-    return b""
+from tests.unit.hivectl.cli.answers import break_off, reply, serve_answers
 
 
 def test_refused_connection_says_that_the_hive_is_not_running() -> None:
@@ -63,7 +23,7 @@ def test_refused_connection_says_that_the_hive_is_not_running() -> None:
 
 def test_something_else_on_the_port_is_called_so() -> None:
     with (
-        _server(_reply(200, b"<html>"), _reply(404, b"nope"), _reply(500, b"[]")) as (url, _),
+        serve_answers(reply(200, b"<html>"), reply(404, b"nope"), reply(500, b"[]")) as (url, _),
         OperatorClient(url, "secret") as client,
     ):
         for ask in (client.get_hive, client.list_agents, client.get_hive):
@@ -74,7 +34,7 @@ def test_something_else_on_the_port_is_called_so() -> None:
 def test_refusal_comes_back_in_the_class_that_the_broker_raised() -> None:
     body = b'{"code": "taken", "message": "is taken", "details": {"a": 1}}'
     with (
-        _server(_reply(409, body)) as (url, _),
+        serve_answers(reply(409, body)) as (url, _),
         OperatorClient(url, "secret") as client,
         pytest.raises(Conflict) as caught,
     ):
@@ -83,7 +43,7 @@ def test_refusal_comes_back_in_the_class_that_the_broker_raised() -> None:
 
 
 def test_broken_read_is_safe_to_repeat_and_broken_change_is_not() -> None:
-    with _server(_break, _break) as (url, _), OperatorClient(url, "secret") as client:
+    with serve_answers(break_off, break_off) as (url, _), OperatorClient(url, "secret") as client:
         with pytest.raises(Unavailable):
             client.get_hive()
         with pytest.raises(OutcomeUnknown):
@@ -92,7 +52,10 @@ def test_broken_read_is_safe_to_repeat_and_broken_change_is_not() -> None:
 
 def test_send_is_repeated_once_under_the_same_key() -> None:
     body = b'{"sent": [{"id": 7, "to": "iris", "recipient_state": "running"}]}'
-    with _server(_break, _reply(201, body)) as (url, received), OperatorClient(url, "secret") as client:
+    with (
+        serve_answers(break_off, reply(201, body)) as (url, received),
+        OperatorClient(url, "secret") as client,
+    ):
         result = client.send(SendRequest(to="iris", body="hello"))
     assert [sent.id for sent in result.sent] == [7]
     keys = [
@@ -105,5 +68,5 @@ def test_send_is_repeated_once_under_the_same_key() -> None:
 def test_environment_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    with _server(_reply(200, b"[]")) as (url, _), OperatorClient(url, "secret") as client:
+    with serve_answers(reply(200, b"[]")) as (url, _), OperatorClient(url, "secret") as client:
         assert client.list_agents() == []
