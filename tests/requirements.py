@@ -53,6 +53,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
     "spec 4, ack_until": {
         "ack.up-to": "all own rows up to the id are acked, also ones not handed out, and counted",
         "ack.urgent-gap": "rows that an urgent row overtook unseen stay pending, and the answer says which",
+        "ack.given-back": (
+            "rows that were given back count as unseen: an urgent row that overtakes them acks none of them"
+        ),
         "ack.final": "acked rows never come back",
         "ack.own-only": "an ack never touches another's rows",
     },
@@ -90,6 +93,7 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "guard.order": (
             "Host is checked before Origin, Origin before the credential, that before Content-Type"
         ),
+        "limits.answers-kept": "of one caller only so many answers to keys are kept, the newest",
         "guard.open": "only /healthz and /readyz are open, with a status alone",
     },
     "spec 2, names": {

@@ -25,6 +25,7 @@ from services.broker.service.control import ControlService
 from services.broker.service.hive import HiveService
 from services.broker.service.housekeeping import Housekeeping
 from services.broker.service.hub import ControlHub
+from services.broker.service.idempotency import AnswerMeter
 from services.broker.service.identity import HiveIdentity
 from services.broker.service.inbox import InboxService
 from services.broker.service.lifecycle import LifecycleService
@@ -62,12 +63,13 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     hub = ControlHub()
     callers = Authenticator(store, is_operator=operator.accepts, clock=clock)
     refusals = RefusalLog(store, clock=clock)
-    messages = MessageService(store, hub, refusals, limits=limits, clock=clock)
-    inbox = InboxService(store, clock=clock)
+    answers = AnswerMeter()
+    messages = MessageService(store, hub, refusals, answers=answers, limits=limits, clock=clock)
+    inbox = InboxService(store, answers=answers, clock=clock)
     agents = AgentService(store, hub, identity=identity, max_agents=settings.max_agents, clock=clock)
     access = AccessService(store, hub, on_tokens_changed=callers.forget, clock=clock)
     status = StatusService(store, clock=clock)
-    housekeeping = Housekeeping(store, clock=clock)
+    housekeeping = Housekeeping(store, clock=clock, answers=answers)
 
     bus = _build_bus(settings)
     relay = Relay(store, bus)

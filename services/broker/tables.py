@@ -54,6 +54,7 @@ agents = Table(
     Column("turn_state", String(20)),
     Column("turn_state_since", Seconds),
     Column("urgent_handed_id", RowKey, nullable=False),  # newest urgent row ever handed out
+    Column("urgent_handings", BigInteger, nullable=False, server_default=text("0")),  # how often any was
     Column("limits_lifted_until", Seconds, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -101,6 +102,7 @@ messages = Table(
     Column("delivered_count", Integer, nullable=False),
     Column("delivered_at", Seconds),  # the last time
     Column("delivered_turn", String(64)),  # the last turn that took it, kept on return
+    Column("given_back_handings", BigInteger),  # its recipient's `urgent_handings` at the last return
     Column("acked_at", Seconds),
     Column("parked_at", Seconds),
     Column("failed_turns", Integer, nullable=False, server_default=text("0")),
@@ -136,8 +138,9 @@ idempotency = Table(
     Column("key", String(64), primary_key=True),
     Column("request_sha256", String(64), nullable=False),
     Column("response_json", Text, nullable=False),
-    Column("created_at", Seconds, nullable=False, index=True),
+    Column("created_at", Seconds, nullable=False),
 )
+Index("ix_idempotency_scope_created_at", idempotency.c.scope, idempotency.c.created_at)
 
 # Sends that were refused, without bodies; one row an hour for the same thing again and again.
 refusals = Table(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass
+
+import anyio
 
 from services.broker.store import Tx
 from services.broker.store.idempotency import GivenAnswer
@@ -11,6 +14,9 @@ from shared.errors import Conflict
 from shared.wire.model import WireRequest
 
 KEPT_SECONDS = 24 * 3600
+# The newest of one caller: more than one that works makes in a day, and a bound for one that does not stop.
+KEPT_ANSWERS = 100_000
+SWEPT_EVERY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +55,30 @@ def keep_answer(tx: Tx, attempt: Attempt, response_json: str, *, now: int) -> No
     if attempt.key:
         answer = GivenAnswer(attempt.request_sha256, response_json)
         tx.idempotency.insert(attempt.scope, attempt.key, answer, now=now)
+
+
+class AnswerMeter:
+    """Counts what is kept for each caller, so that a flood is swept before it is large. Event loop only."""
+
+    def __init__(self, *, swept_every: int = SWEPT_EVERY) -> None:
+        self._swept_every = swept_every
+        self._counts: Counter[str] = Counter()
+        self._due: set[str] = set()
+        self._news = anyio.Event()
+
+    def note(self, attempt: Attempt) -> None:
+        """Count one answer, if it is kept at all."""
+        if attempt.key is None:
+            return
+        self._counts[attempt.scope] += 1
+        if self._counts[attempt.scope] >= self._swept_every:
+            del self._counts[attempt.scope]
+            self._due.add(attempt.scope)
+            self._news.set()
+
+    async def wait_due(self) -> set[str]:
+        """The callers whose answers should be swept now, as soon as there is one."""
+        await self._news.wait()
+        self._news = anyio.Event()
+        due, self._due = self._due, set()
+        return due

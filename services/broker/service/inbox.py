@@ -10,13 +10,13 @@ import structlog
 from services.broker.service.boots import adopt_boot
 from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
-from services.broker.service.idempotency import Attempt, find_answer, keep_answer
+from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
 from services.broker.service.naming import get_agent
 from services.broker.service.parking import MAX_FAILED_TURNS
 from services.broker.service.rights import require_tool
 from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
-from services.broker.store.inbox import Acked
+from services.broker.store.inbox import Acked, UrgentHanded
 from shared.errors import InvalidInput
 from shared.prose import quote
 from shared.wire.messages import (
@@ -46,8 +46,9 @@ _log = structlog.get_logger(__name__)
 class InboxService:
     """Mailboxes of agents and of the operator."""
 
-    def __init__(self, store: Store, *, clock: Clock) -> None:
+    def __init__(self, store: Store, *, answers: AnswerMeter, clock: Clock) -> None:
         self._store = store
+        self._answers = answers
         self._clock = clock
 
     async def recv(self, caller: AgentCaller, request: RecvRequest, *, key: str | None) -> RecvResult:
@@ -74,7 +75,9 @@ class InboxService:
                 keep_answer(tx, attempt, json.dumps(counts), now=now)
             return RecvResult(messages=rows, pending=tx.inbox.count_pending(me.id))
 
-        return await self._store.write(work)
+        result = await self._store.write(work)
+        self._answers.note(attempt)
+        return result
 
     async def ack(self, caller: AgentCaller, request: AckRequest) -> AckResult:
         """Ack own rows up to an id, but for those that an urgent row overtook unseen.
@@ -87,8 +90,8 @@ class InboxService:
         def work(tx: Tx) -> AckResult:
             me = get_self(tx, caller, lock=True)
             require_tool(me, "ack_until")
-            done = tx.inbox.ack_until(me.id, request.up_to, at=now, urgent_handed_id=me.urgent_handed_id)
-            return _ack_result(done)
+            urgent = UrgentHanded(me.urgent_handed_id, me.urgent_handings)
+            return _ack_result(tx.inbox.ack_until(me.id, request.up_to, at=now, urgent=urgent))
 
         return await self._store.write(work)
 
@@ -115,6 +118,7 @@ class InboxService:
             return result
 
         result = await self._store.write(work)
+        self._answers.note(attempt)
         if result.parked:
             _log.warning("messages_parked", agent=caller.name, ids=result.parked[:20])
         return result
@@ -186,8 +190,8 @@ def _hand_out(tx: Tx, me: AgentRow, request: RecvRequest, *, now: int) -> list[M
     tx.inbox.mark_delivered([row.id for row in rows], at=now, turn=request.turn)
     tx.handed.record(me.id, {row.hops for row in rows}, at=now, turn=request.turn)
     newest_urgent = max((row.id for row in rows if row.urgent), default=0)
-    if newest_urgent > me.urgent_handed_id:
-        tx.agents.set_urgent_handed(me.id, newest_urgent)
+    if newest_urgent:
+        tx.agents.note_urgent_handed(me, newest_urgent)
     return [
         row.model_copy(
             update={

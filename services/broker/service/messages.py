@@ -8,7 +8,7 @@ from services.broker.service.addressing import Target, resolve
 from services.broker.service.callers import AgentCaller, OperatorCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.hub import ControlHub
-from services.broker.service.idempotency import Attempt, find_answer, keep_answer
+from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
 from services.broker.service.limits import (
     LIFTED_SECONDS,
     Limits,
@@ -39,16 +39,25 @@ class MessageService:
         store: where they go.
         hub: says which agents are connected.
         refusals: hears of every send that was refused.
+        answers: hears of every answer that is kept.
         limits: the operator's.
         clock: for times and windows.
     """
 
     def __init__(
-        self, store: Store, hub: ControlHub, refusals: RefusalLog, *, limits: Limits, clock: Clock
+        self,
+        store: Store,
+        hub: ControlHub,
+        refusals: RefusalLog,
+        *,
+        answers: AnswerMeter,
+        limits: Limits,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._hub = hub
         self._refusals = refusals
+        self._answers = answers
         self._limits = limits
         self._clock = clock
 
@@ -96,6 +105,7 @@ class MessageService:
             _log.info("send_refused", sender=who, code=exc.code, size=size)
             self._refusals.note(exc, sender=who, recipient=request.to, size=size)
             raise
+        self._answers.note(attempt)
         _log.debug(
             "message_stored", sender=who, ids=[row.id for row in result.sent][:20], size=len(request.body)
         )

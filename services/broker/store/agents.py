@@ -40,6 +40,7 @@ class AgentRow:
     turn_state: str | None
     turn_state_since: int | None
     urgent_handed_id: int
+    urgent_handings: int
     limits_lifted_until: int
 
 
@@ -145,9 +146,13 @@ class AgentRows:
     def set_turn_state(self, agent_id: int, *, state: str | None, since: int | None) -> None:
         self._set(agent_id, turn_state=state, turn_state_since=since)
 
-    def set_urgent_handed(self, agent_id: int, message_id: int) -> None:
-        """Remember the newest urgent row ever handed out to this agent."""
-        self._set(agent_id, urgent_handed_id=message_id)
+    def note_urgent_handed(self, agent: AgentRow, message_id: int) -> None:
+        """Remember the newest urgent row ever handed out to this agent, and how often one was."""
+        self._set(
+            agent.id,
+            urgent_handed_id=max(message_id, agent.urgent_handed_id),
+            urgent_handings=agent.urgent_handings + 1,
+        )
 
     def lift_limits(self, agent_id: int, *, until: int) -> None:
         self._set(agent_id, limits_lifted_until=until)
@@ -234,5 +239,6 @@ def _decode(row: Any) -> AgentRow:  # noqa: ANN401 - a row of SQLAlchemy or a na
         turn_state=row.turn_state,
         turn_state_since=row.turn_state_since,
         urgent_handed_id=row.urgent_handed_id,
+        urgent_handings=row.urgent_handings,
         limits_lifted_until=row.limits_lifted_until,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from services.broker.store.prepared import Prepared
 from services.broker.tables import idempotency
@@ -16,6 +16,7 @@ _FIND = Prepared(
     ),
     ["request_sha256", "response_json"],
 )
+_NEXT_SCOPE = select(func.min(idempotency.c.scope)).where(idempotency.c.scope > bindparam("last"))
 _INSERT = Prepared(insert(idempotency).values({name: bindparam(name) for name in _COLUMNS}))
 
 
@@ -47,17 +48,28 @@ class IdempotencyRows:
             created_at=now,
         )
 
-    def delete_before(self, at: int, *, limit: int) -> int:
-        """Forget up to `limit` answers older than `at`; returns how many."""
+    def list_scopes(self) -> list[str]:
+        """All callers of whom answers are kept; a step of the index for each, however many answers."""
+        found: list[str] = []
+        while (
+            scope := self._connection.scalar(_NEXT_SCOPE, {"last": found[-1] if found else ""})
+        ) is not None:
+            found.append(scope)
+        return found
+
+    def trim(self, scope: str, *, since: int, keep: int, limit: int) -> int:
+        """Forget up to `limit` answers to one caller: older than `since`, or not among the newest `keep`.
+
+        Returns how many; those of one second with the oldest that is kept may stay.
+        """
+        own = idempotency.c.scope == scope
+        newest_first = select(idempotency.c.created_at).where(own).order_by(idempotency.c.created_at.desc())
+        oldest_kept = self._connection.scalar(newest_first.offset(keep - 1).limit(1))
+        before = since if oldest_kept is None else max(since, oldest_kept)
         old = (
-            select(idempotency.c.scope, idempotency.c.key)
-            .where(idempotency.c.created_at < at)
+            select(idempotency.c.key)
+            .where(own, idempotency.c.created_at < before)
             .order_by(idempotency.c.created_at)
             .limit(limit)
         )
-        rows = self._connection.execute(old).all()
-        for row in rows:
-            self._connection.execute(
-                delete(idempotency).where(idempotency.c.scope == row.scope, idempotency.c.key == row.key)
-            )
-        return len(rows)
+        return self._connection.execute(delete(idempotency).where(own, idempotency.c.key.in_(old))).rowcount

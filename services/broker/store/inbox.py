@@ -15,6 +15,7 @@ from sqlalchemy import (
     bindparam,
     func,
     literal_column,
+    or_,
     select,
     update,
 )
@@ -22,7 +23,7 @@ from sqlalchemy import (
 from services.broker.store.gauge import PendingGauge
 from services.broker.store.messages import OPERATORS_OWN, decode
 from services.broker.store.prepared import Prepared
-from services.broker.tables import messages
+from services.broker.tables import agents, messages
 from shared.wire.messages import Message, MessageState
 
 MAX_LISTED_STAYED = 100
@@ -38,6 +39,14 @@ _IS_NOT_ACKED = messages.c.state.in_(
 )
 # A sum keeps the planner from walking all rows ever received by their id, instead of the few that are open.
 _place = messages.c.id + 0
+
+# What a row remembers when it is given back, so that it is known which urgent rows came after.
+URGENT_HANDINGS = (
+    select(agents.c.urgent_handings)
+    .where(agents.c.id == messages.c.recipient_agent_id)
+    .correlate(messages)
+    .scalar_subquery()
+)
 
 _OWN = messages.c.recipient_agent_id == bindparam("agent_id")
 _NEXT = Prepared(
@@ -67,6 +76,17 @@ class Acked:
     ids: list[int]
     stayed: list[int]
     stayed_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class UrgentHanded:
+    """The newest urgent row ever handed out to an agent, and how many times any was."""
+
+    newest_id: int = 0
+    handings: int = 0
+
+
+_NO_URGENT = UrgentHanded()
 
 
 def _owned(agent_id: int | None) -> ColumnElement[bool]:
@@ -113,16 +133,23 @@ class InboxRows:
             query = query.where(messages.c.delivered_turn == turn)
         if self._gauge is not None:
             self._gauge.forget(agent_id)
-        return self._connection.execute(query.values(state=_PENDING)).rowcount
+        query = query.values(state=_PENDING, given_back_handings=URGENT_HANDINGS)
+        return self._connection.execute(query).rowcount
 
-    def ack_until(self, agent_id: int | None, up_to: int, *, at: int, urgent_handed_id: int = 0) -> Acked:
-        """Ack own rows up to `up_to`, but for those that an urgent row overtook before anyone saw them.
-
-        `urgent_handed_id` is the newest urgent row ever handed out: what is older than it, ordinary and
-        never handed out was overtaken.
-        """
+    def ack_until(
+        self, agent_id: int | None, up_to: int, *, at: int, urgent: UrgentHanded = _NO_URGENT
+    ) -> Acked:
+        """Ack own rows up to `up_to`, but for those that an urgent row overtook before anyone saw them."""
+        # A row that was given back counts as unseen: nobody can tell whether it was shown. Overtaken it is
+        # by what was handed out since.
         overtaken = and_(
-            messages.c.delivered_count == 0, messages.c.urgent.is_(False), messages.c.id < urgent_handed_id
+            _IS_PENDING,
+            messages.c.urgent.is_(False),
+            messages.c.id < urgent.newest_id,
+            or_(
+                messages.c.given_back_handings.is_(None),
+                messages.c.given_back_handings < urgent.handings,
+            ),
         )
         up_to_mark = and_(_owned(agent_id), _IS_OPEN, _place <= up_to)
         done = self._connection.execute(

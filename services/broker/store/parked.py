@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, case, func, literal_column, select, update
 
 from services.broker.store.gauge import PendingGauge
+from services.broker.store.inbox import URGENT_HANDINGS
 from services.broker.store.messages import decode
 from services.broker.tables import agents, messages
 from shared.wire.messages import Message, MessageState
@@ -54,6 +55,7 @@ class ParkedRows:
             .values(
                 failed_turns=counted,
                 delivered_turn=None,
+                given_back_handings=URGENT_HANDINGS,
                 state=case((counted >= most, MessageState.PARKED.value), else_=MessageState.PENDING.value),
                 parked_at=case((counted >= most, at), else_=messages.c.parked_at),
             )
@@ -92,7 +94,12 @@ class ParkedRows:
         done = self._connection.execute(
             update(messages)
             .where(messages.c.id == message_id, _IS_PARKED)
-            .values(state=MessageState.PENDING.value, failed_turns=0, parked_at=None)
+            .values(
+                state=MessageState.PENDING.value,
+                failed_turns=0,
+                parked_at=None,
+                given_back_handings=URGENT_HANDINGS,
+            )
             .returning(messages.c.recipient_agent_id)
         ).first()
         if done is None:

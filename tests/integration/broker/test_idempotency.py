@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from functools import partial
+
 import anyio
 import pytest
 
 from services.broker.service.housekeeping import Housekeeping
-from services.broker.service.idempotency import KEPT_SECONDS
-from services.broker.store import Store
+from services.broker.service.idempotency import KEPT_SECONDS, AnswerMeter, Attempt
+from services.broker.store import Store, Tx
 from tests.integration.broker.running import Broker, Peer
 
 KEY = {"Idempotency-Key": "k-1"}
@@ -97,17 +100,71 @@ async def test_a_key_that_is_none_is_refused(standing: Broker, key: str) -> None
     )
 
 
-async def test_answers_are_forgotten_after_a_day(broker: Broker, ruth: Peer, iris: Peer) -> None:
+async def test_answers_are_forgotten_after_a_day(
+    broker: Broker, ruth: Peer, iris: Peer, store: Store
+) -> None:
     await ruth.get("POST", "/messages", {"to": "iris", "body": "x"}, headers=KEY)
     broker.clock.now += KEPT_SECONDS
-    store = Store(broker.settings.database)
-    await store.open()
-    try:
-        housekeeping = Housekeeping(store, clock=broker.clock)
-        assert await housekeeping.sweep() == 0
-        broker.clock.now += 1
-        assert await housekeeping.sweep() == 1
-    finally:
-        await store.close()
+    housekeeping = Housekeeping(store, clock=broker.clock)
+    assert await housekeeping.sweep() == 0
+    broker.clock.now += 1
+    assert await housekeeping.sweep() == 1
     await ruth.get("POST", "/messages", {"to": "iris", "body": "x"}, headers=KEY)
     assert len(await iris.recv()) == 2, "messages themselves are never swept by this"
+
+
+@pytest.fixture
+async def store(broker: Broker) -> AsyncIterator[Store]:
+    """A store of the test's own on the broker's database."""
+    store = Store(broker.settings.database)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def recv_under(peer: Peer, *numbers: int) -> None:
+    for number in numbers:
+        await peer.get("POST", "/inbox/recv", {}, headers={"Idempotency-Key": f"k-{number}"})
+
+
+def is_kept(tx: Tx, *, scope: str, key: str) -> bool:
+    return tx.idempotency.find(scope, key) is not None
+
+
+async def list_kept(store: Store, peer: Peer) -> list[int]:
+    scope = f"agent:{(await peer.get('GET', '/self'))['id']}"
+    return [
+        number for number in range(10) if await store.read(partial(is_kept, scope=scope, key=f"k-{number}"))
+    ]
+
+
+@pytest.mark.requirement("limits.answers-kept")
+async def test_of_a_flood_of_answers_the_newest_stay_and_nobody_elses_go(
+    broker: Broker, ruth: Peer, iris: Peer, store: Store
+) -> None:
+    await recv_under(ruth, 0)
+    for number in range(8):
+        broker.clock.now += 1
+        await recv_under(iris, number)
+    assert await Housekeeping(store, clock=broker.clock, kept_answers=3).sweep() == 5
+    assert await list_kept(store, iris) == [5, 6, 7]
+    assert await list_kept(store, ruth) == [0]
+
+
+@pytest.mark.requirement("limits.answers-kept")
+async def test_a_flood_of_answers_is_swept_before_the_hour_is_over(
+    broker: Broker, iris: Peer, store: Store
+) -> None:
+    meter = AnswerMeter(swept_every=2)
+    housekeeping = Housekeeping(store, clock=broker.clock, answers=meter, kept_answers=1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(housekeeping.run)
+        for number in range(4):
+            broker.clock.now += 1
+            await recv_under(iris, number)
+        for _ in range(2):
+            meter.note(Attempt(f"agent:{(await iris.get('GET', '/self'))['id']}", "k", ""))
+        with anyio.fail_after(10):
+            while await list_kept(store, iris) != [3]:
+                await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.broker.running import Broker, Peer
+from tests.integration.broker.running import BOOTS, Broker, Peer
 
 MIB = 1024 * 1024
 
@@ -87,6 +87,36 @@ async def test_rows_overtaken_below_the_mark_stay_even_when_the_urgent_row_is_ab
     await iris.recv(1)
     result = await iris.ack(ordinary[1])
     assert (result["acked"], result["stayed"]) == (0, ordinary)
+
+
+@pytest.mark.requirement("ack.given-back")
+@pytest.mark.parametrize("back", ["ids", "turn", "failed turn", "all", "next start"])
+async def test_rows_given_back_count_as_unseen_when_an_urgent_row_overtakes_them(
+    broker: Broker, ruth: Peer, iris: Peer, back: str
+) -> None:
+    await broker.permit("ruth", add_capabilities=["urgent"])
+    rows = [await ruth.send("iris") for _ in range(2)]
+    assert await iris.recv(2, boot=BOOTS[0], turn="t1") == rows
+    boot = BOOTS[1] if back == "next start" else BOOTS[0]
+    which = {"ids": {"ids": rows}, "turn": {"turn": "t1"}, "failed turn": {"turn": "t1", "failed": True}}
+    if back != "next start":
+        given = await iris.get("POST", "/inbox/release", which.get(back, {}))
+        assert given["released"] == 2
+    urgent = await ruth.send("iris", urgent=True)
+    assert await iris.recv(1, boot=boot) == [urgent]
+    result = await iris.ack(urgent)
+    assert (result["acked_ids"], result["stayed"]) == ([urgent], rows)
+    assert await iris.recv(5, boot=boot) == rows
+    assert (await iris.ack(urgent))["acked_ids"] == rows
+
+
+async def test_rows_given_back_are_acked_unseen_where_no_urgent_row_overtook_them(
+    ruth: Peer, iris: Peer
+) -> None:
+    rows = [await ruth.send("iris") for _ in range(2)]
+    assert await iris.recv(2) == rows
+    await iris.get("POST", "/inbox/release", {"ids": rows})
+    assert (await iris.ack(rows[1]))["acked_ids"] == rows
 
 
 async def test_an_ack_leaves_other_inboxes_alone(broker: Broker, ruth: Peer, iris: Peer) -> None:
