@@ -94,6 +94,10 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
             "Host is checked before Origin, Origin before the credential, that before Content-Type"
         ),
         "limits.answers-kept": "of one caller only so many answers to keys are kept, the newest",
+        "limits.connects": (
+            "a daemon that opens its control stream again and again is told to wait, and the real one obeys"
+        ),
+        "limits.revisions": "a revision is a short plain word, and an agent can tell of few changes of it",
         "guard.open": "only /healthz and /readyz are open, with a status alone",
     },
     "spec 2, names": {

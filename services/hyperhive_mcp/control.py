@@ -19,6 +19,8 @@ from shared.wire.control import GrantsPush, Hello, Report
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
+# However long a broker asks to wait: it may be restarted, or changed, meanwhile.
+MAX_RETRY_AFTER_SECONDS = 60
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +34,7 @@ class ControlLink:
         on_grants: awaited with every push, before it is confirmed.
         describe: what to report after each connect, besides the confirmation.
         on_connect: awaited after each connect, for what waited while the broker was down.
+        sleep: pauses between attempts.
     """
 
     def __init__(
@@ -42,12 +45,14 @@ class ControlLink:
         on_grants: Callable[[Grants], Awaitable[None]],
         describe: Callable[[], Report],
         on_connect: Callable[[], Awaitable[object]],
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self._broker = broker
         self._hello = hello
         self._on_grants = on_grants
         self._describe = describe
         self._on_connect = on_connect
+        self._sleep = sleep
         self.connected = False
 
     async def run(self) -> None:
@@ -55,6 +60,7 @@ class ControlLink:
         backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         told_down = False
         while True:
+            asked_to_wait = 0.0
             try:
                 async with aclosing(self._broker.control(self._hello)) as events:
                     async for event in events:
@@ -62,20 +68,30 @@ class ControlLink:
                             await self._take(event)
                         if not self.connected:
                             self.connected, told_down = True, False
-                            backoff.reset()
                             log.info("broker_connected")
                             await self._broker.report(self._describe())
                             await self._on_connect()
+                            # Not before: what comes to nothing each time is dialled ever more slowly.
+                            backoff.reset()
             except HiveError as exc:
+                asked_to_wait = _find_retry_after(exc)
                 if not told_down:
                     log.warning("broker_not_reachable", code=exc.code, reason=exc.message)
                     told_down = True
             finally:
                 self.connected = False
-            await anyio.sleep(backoff.next())
+            await self._sleep(asked_to_wait + backoff.next())
 
     async def _take(self, event: GrantsPush) -> None:
         await self._on_grants(event.grants)
         await self._broker.report(
             Report(unit=self._hello.unit, boot=self._hello.boot, grants_version=event.grants.version)
         )
+
+
+def _find_retry_after(error: HiveError) -> float:
+    """How long the broker asked to wait before the next attempt."""
+    seconds = error.details.get("retry_after_seconds", 0)
+    return (
+        min(max(0.0, float(seconds)), MAX_RETRY_AFTER_SECONDS) if isinstance(seconds, (int, float)) else 0.0
+    )

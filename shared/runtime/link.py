@@ -34,6 +34,7 @@ _CONNECT_SECONDS = 3.0
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _MAX_LINE_BYTES = 1_048_576
+_MAX_DIGITS = 7
 _TRANSIENT = frozenset({502, 503, 504})
 
 R = TypeVar("R", bound=BaseModel)
@@ -215,7 +216,12 @@ def _find_error(response: httpx2.Response) -> HiveError | None:
         return None
     if not isinstance(body, dict) or not isinstance(body.get("code"), str):
         return None
-    return error_from_wire(response.status_code, body)
+    error = error_from_wire(response.status_code, body)
+    # Also what a proxy in between has set; a date instead of seconds is not worth reading.
+    after = response.headers.get("Retry-After", "")
+    if after.isdecimal() and len(after) < _MAX_DIGITS:
+        error.details.setdefault("retry_after_seconds", int(after))
+    return error
 
 
 async def _split_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

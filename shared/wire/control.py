@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from shared.wire.agents import Grants, Groups
 from shared.wire.messages import BootId
-from shared.wire.model import MAX_ID, OneLine, Text, UnixSeconds, WireRequest, WireResult
+from shared.wire.model import MAX_ID, OneLine, UnixSeconds, WireRequest, WireResult
 
 Unit = Literal["hyperhive", "bash", "matrix", "subagent"]
 TurnState = Literal["Idle", "Thinking", "Compacting"]
@@ -22,7 +22,8 @@ class Hello(WireRequest):
 
     unit: Unit
     boot: BootId
-    revision: Annotated[Text, StringConstraints(min_length=1, max_length=80)]
+    # It goes into notices, which all subscribers read.
+    revision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+_-]{1,64}$")]
     tool_groups: Groups | None = None
 
 

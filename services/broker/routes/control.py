@@ -60,7 +60,7 @@ class ControlRoutes:
             "/control",
             response_class=StreamingResponse,
             response_model=None,
-            responses=declare(409, body=True) | stream_answer,
+            responses=declare(409, 429, body=True) | stream_answer,
         )
         async def connect(me: AsAgent, hello: Hello) -> ControlResponse:
             """Open the daemon's stream; its first line holds the grants."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -11,13 +11,22 @@ from services.broker.service.boots import adopt_boot, check_boot
 from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.hub import ControlHub
+from services.broker.service.pace import Pace
 from services.broker.service.status import check_one_line, set_status
 from services.broker.service.stream import ControlStream
 from services.broker.store import Store, Topic, Tx
-from shared.errors import Conflict
+from services.broker.store.agents import AgentRow
+from shared.errors import Conflict, LimitExceeded
 from shared.wire.agents import Grants
-from shared.wire.control import Hello, Report
+from shared.wire.control import Hello, Report, Unit
 from shared.wire.notices import NoticeEvent
+
+# A daemon that crashes at each start connects twelve times a minute, and six times in its first seconds.
+CONNECTS_AT_ONCE: Final = 30
+CONNECT_SECONDS: Final = 2.0
+# Each is a notice, which is kept for days.
+REVISIONS_AT_ONCE: Final = 5
+REVISION_SECONDS: Final = 600.0
 
 _log = structlog.get_logger(__name__)
 
@@ -43,13 +52,18 @@ class ControlService:
         self._hub = hub
         self._append_notice = append_notice
         self._clock = clock
+        self._connects = Pace(at_once=CONNECTS_AT_ONCE, seconds_each=CONNECT_SECONDS, clock=clock)
+        self._revisions = Pace(at_once=REVISIONS_AT_ONCE, seconds_each=REVISION_SECONDS, clock=clock)
+        self._told_to_wait: set[tuple[int, Unit]] = set()
 
     async def connect(self, caller: AgentCaller, hello: Hello) -> ControlStream:
         """Register a daemon; its stream begins with the grants in force. The caller must `disconnect` it.
 
         Raises:
             Conflict: when a later start of the same daemon has taken over.
+            LimitExceeded: when this daemon connects again and again; with `retry_after_seconds`.
         """
+        self._check_pace(caller, hello.unit)
         open_boot = self._hub.find_boot(caller.agent_id, hello.unit)
         if open_boot is not None and hello.boot < open_boot:
             raise Conflict(
@@ -63,12 +77,7 @@ class ControlService:
                 if adopt_boot(tx, me, hello.boot, alone=open_boot is None):
                     tx.agents.set_turn_state(me.id, state=None, since=None)
                 if me.revision != hello.revision:
-                    tx.agents.set_revision(me.id, hello.revision)
-                    if me.revision is not None:
-                        change = {"agent_id": me.id, "from": me.revision, "to": hello.revision}
-                        self._append_notice(
-                            tx, agent=me.name, event=NoticeEvent.REVISION_CHANGED, data=change
-                        )
+                    self._change_revision(tx, me, hello.revision)
             return me.grants
 
         stream = ControlStream(caller.agent_id, hello)
@@ -78,6 +87,33 @@ class ControlService:
         stream.push(grants)
         _log.info("daemon_connected", agent=caller.name, daemon=hello.unit, revision=hello.revision)
         return stream
+
+    def _check_pace(self, caller: AgentCaller, unit: Unit) -> None:
+        key = (caller.agent_id, unit)
+        seconds = self._connects.take(key)
+        if not seconds:
+            self._told_to_wait.discard(key)
+            return
+        if key not in self._told_to_wait:
+            # Once: who does not stop is not to fill the log either.
+            self._told_to_wait.add(key)
+            _log.warning("daemon_connects_too_fast", agent=caller.name, daemon=unit)
+        raise LimitExceeded(
+            f"{caller.name}'s {unit} daemon has opened its control stream {CONNECTS_AT_ONCE} times and more "
+            f"within a minute; wait {seconds} s",
+            code="connects_too_fast",
+            details={"limit": CONNECTS_AT_ONCE, "retry_after_seconds": seconds},
+        )
+
+    def _change_revision(self, tx: Tx, me: AgentRow, revision: str) -> None:
+        """Note and tell a new revision; one too many waits for a later connect, so that none is lost."""
+        if me.revision is not None:
+            if self._revisions.take(me.id):
+                _log.warning("revision_not_told", agent=me.name, revision=revision)
+                return
+            change = {"agent_id": me.id, "from": me.revision, "to": revision}
+            self._append_notice(tx, agent=me.name, event=NoticeEvent.REVISION_CHANGED, data=change)
+        tx.agents.set_revision(me.id, revision)
 
     def disconnect(self, caller: AgentCaller, stream: ControlStream) -> None:
         """Forget a stream that has ended."""

@@ -9,8 +9,11 @@ import anyio
 import pytest
 
 from services.broker.app import create_app
+from services.broker.service.control import CONNECTS_AT_ONCE, REVISION_SECONDS, REVISIONS_AT_ONCE
 from shared.errors import Unavailable
 from tests.integration.broker.running import BOOTS, Broker, Peer, running_broker
+
+EARLIER = "0" * 26
 
 
 async def test_a_later_start_of_the_daemon_gets_back_what_the_earlier_held(
@@ -149,6 +152,62 @@ async def test_meta_of_an_unknown_agent_says_what_is_right(ruth: Peer) -> None:
     assert (await ruth.get("GET", "/meta"))["name"] == "ruth"
     for name in ("..", "iris%0A", "%00", "r%C3%BCth"):
         await ruth.refused(404, "GET", f"/meta?name={name}")
+
+
+@pytest.mark.requirement("limits.connects")
+async def test_a_daemon_that_connects_again_and_again_is_told_to_wait(
+    broker: Broker, ruth: Peer, iris: Peer
+) -> None:
+    hello = {"unit": "hyperhive", "boot": BOOTS[0], "revision": "1.0"}
+    async with broker.connect(iris) as stream:
+        await stream.next_grants()
+        for _ in range(CONNECTS_AT_ONCE - 1):
+            # Refused for its boot, and yet an attempt.
+            await iris.refused(409, "POST", "/control", hello | {"boot": EARLIER})
+        answer = await iris.ask("POST", "/control", hello)
+        assert (answer.status_code, answer.json()["code"]) == (429, "connects_too_fast")
+        seconds = int(answer.headers["Retry-After"])
+        assert 0 < seconds <= 60
+        for other in ({"unit": "bash"}, {"unit": "matrix"}):
+            async with broker.connect(iris, **other) as another:
+                await another.next_grants()
+        async with broker.connect(ruth) as another:
+            await another.next_grants()
+        broker.clock.now += seconds
+        async with broker.connect(iris) as another:
+            await another.next_grants()
+        await iris.refused(429, "POST", "/control", hello)
+
+
+@pytest.mark.requirement("limits.revisions")
+async def test_changes_of_the_revision_are_told_a_few_times_an_hour_and_the_last_one_in_the_end(
+    broker: Broker, iris: Peer
+) -> None:
+    async def connect(revision: str) -> None:
+        broker.clock.now += 2
+        async with broker.connect(iris, revision=revision) as stream:
+            await stream.next_grants()
+
+    async def told() -> tuple[int, str]:
+        waiting = (await broker.operator.get("GET", "/hive"))["notices_waiting"]
+        return waiting, (await broker.operator.get("GET", "/agents/iris"))["revision"]
+
+    for number in range(REVISIONS_AT_ONCE + 10):
+        await connect(f"1.{number}")
+    assert await told() == (REVISIONS_AT_ONCE, f"1.{REVISIONS_AT_ONCE}")
+    broker.clock.now += int(REVISION_SECONDS)
+    await connect("2.0")
+    assert await told() == (REVISIONS_AT_ONCE + 1, "2.0")
+
+
+@pytest.mark.requirement("limits.revisions")
+@pytest.mark.parametrize(
+    "revision", ["", "x" * 65, "1.0 beta", "1.0\n", "ü", "1.0>", "\u0000", "a/b", "1.0\u200b"]
+)
+async def test_a_revision_that_is_no_plain_word_is_refused(standing: Broker, revision: str) -> None:
+    hello = {"unit": "hyperhive", "boot": BOOTS[0], "revision": revision}
+    error = await standing.agents["iris"].refused(422, "POST", "/control", hello)
+    assert error["message"].startswith("revision: ")
 
 
 async def test_open_streams_end_at_once_when_the_broker_stops(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ RUTH = AgentRow(
     turn_state=None,
     turn_state_since=None,
     urgent_handed_id=0,
+    urgent_handings=0,
     limits_lifted_until=0,
 )
 

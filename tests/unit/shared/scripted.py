@@ -6,7 +6,7 @@ Plain sockets, so that each step decides byte by byte what a client sees.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,14 +30,20 @@ Step = Callable[[SocketStream, Heard], Awaitable[None]]
 
 
 def answer(
-    status: int, body: Any = None, *, raw: bytes | None = None, kind: str = "application/json"
+    status: int,
+    body: Any = None,
+    *,
+    raw: bytes | None = None,
+    kind: str = "application/json",
+    headers: Mapping[str, str] | None = None,
 ) -> Step:
     """Answer and keep the connection."""
     content = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
 
     async def step(stream: SocketStream, _heard: Heard) -> None:
-        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
-        await stream.send(head.encode() + content)
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n"
+        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        await stream.send(f"{head}{more}\r\n".encode() + content)
 
     return step
 
