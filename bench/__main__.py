@@ -1,112 +1,121 @@
-"""Runs the benchmark and prints one JSON object: `python -m bench [--requests N] [--seconds S]`."""
+"""Runs the benchmark and prints one JSON object."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import itertools
 import json
 import os
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, fields
 
-from bench.hive import Hive, running_hive
-from bench.load import MakeRequest, Sample, Target, measure
+import uvloop
 
-BODY = "x" * 400
-PROTOCOL = "2026-07-28"
+from bench.compare import Bounds, Result
+from bench.hive import running_hive
+from bench.sections import calls, inbox, memory, notices, send, tools_list, up
+from shared.revision import revision
+
+# Those that weigh or time whole hives come first, while no other one runs.
+ALONE: dict[str, Callable[[Bounds], Result]] = {
+    "memory": memory.run,
+    "up": up.run,
+    "send": send.run,
+    "inbox": inbox.run,
+}
+IN_HIVE = {"calls": calls.run, "notices": notices.run, "tools_list": tools_list.run}
+SECTIONS = (*ALONE, *IN_HIVE)
+EXAMPLES = """examples:
+  python -m bench > result.json                         everything, some six minutes
+  python -m bench --only calls --only tools_list        two sections
+  python -m bench --only calls --requests 100 --rounds 3
+  python -m bench.report result.json                    the figures as a table
+"""
 
 
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--requests", type=int, default=2000, help="at most this many a measurement")
-    parser.add_argument("--seconds", type=float, default=4, help="at most this long a measurement")
-    options = parser.parse_args()
-    with running_hive() as hive:
-        samples = asyncio.run(run(hive, max_requests=options.requests, max_seconds=options.seconds))
+    options = build_parser().parse_args()
+    chosen = [name for name in SECTIONS if name in (options.only or SECTIONS)]
+    bounds = Bounds(**{field.name: getattr(options, field.name) for field in fields(Bounds)})
+    # As Ctrl-C: whatever was started is stopped on the way out.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    uvloop.install()
+    began = time.monotonic()
+    try:
+        sections = run_sections(chosen, bounds)
+    except KeyboardInterrupt:
+        sys.exit("bench: interrupted; what was started is stopped")
     result = {
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "samples": {name: asdict(sample) for name, sample in samples.items()},
-        "ratios": ratios(samples),
+        "machine": {
+            "cores": os.cpu_count(),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+            "revision": revision(),
+            "at": time.strftime("%Y-%m-%d", time.gmtime()),
+            "seconds": round(time.monotonic() - began),
+        },
+        "bounds": asdict(bounds),
+        **sections,
     }
     print(json.dumps(result, indent=2))
 
 
-async def run(hive: Hive, *, max_requests: int, max_seconds: float) -> dict[str, Sample]:
-    """Measure each endpoint at one and at sixteen connections, after a short warm-up."""
-    samples = {}
-    for (name, (target, make)), connections in itertools.product(list_cases(hive).items(), (1, 16)):
-        for warm_up in (True, False):
-            samples[f"{name} c={connections}"] = await measure(
-                target,
-                make,
-                connections=connections,
-                max_requests=max_requests // 10 if warm_up else max_requests,
-                max_seconds=max_seconds,
-            )
-    return samples
-
-
-def list_cases(hive: Hive) -> dict[str, tuple[Target, MakeRequest]]:
-    """What is measured: a target, and a function that makes the next request to it."""
-    keys = map(str, itertools.count())
-    broker = Target(hive.broker_url, {"Authorization": f"Bearer {hive.token('iris')}"})
-    otto = Target(hive.broker_url, {"Authorization": f"Bearer {hive.token('otto')}"})
-    endpoint = hive.surface("iris")
-    surface = Target(endpoint.url, {"Authorization": f"Bearer {endpoint.token}"})
-
-    def send() -> bytes:
-        message = {"to": "otto", "body": BODY}
-        return broker.encode("POST", "/v1/agent/messages", message, Idempotency_Key=next(keys))
-
-    def recv() -> bytes:
-        return otto.encode("POST", "/v1/agent/inbox/recv", {"max": 1}, Idempotency_Key=next(keys))
-
-    return {
-        "broker healthz": (broker, lambda: broker.encode("GET", "/healthz")),
-        "broker send": (broker, send),
-        "broker recv": (otto, recv),
-        "surface healthz": (surface, lambda: surface.encode("GET", "/healthz")),
-        "mcp list": (surface, lambda: encode_mcp(surface, next(keys), "tools/list", {})),
-        "mcp get_agent_meta": (surface, lambda: encode_call(surface, next(keys), "get_agent_meta", {})),
-        "mcp send": (surface, lambda: encode_call(surface, next(keys), "send", {"to": "otto", "body": BODY})),
-    }
-
-
-def encode_call(surface: Target, key: str, tool: str, arguments: Mapping[str, object]) -> bytes:
-    """A `tools/call` of the self-contained era."""
-    params = {"name": tool, "arguments": arguments}
-    return encode_mcp(surface, key, "tools/call", params, Mcp_Name=tool)
-
-
-def encode_mcp(surface: Target, key: str, method: str, params: Mapping[str, object], **headers: str) -> bytes:
-    """A JSON-RPC request of the self-contained era (MCP revision 2026-07-28)."""
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": PROTOCOL,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    body = {"jsonrpc": "2.0", "id": int(key), "method": method, "params": {**params, "_meta": meta}}
-    return surface.encode(
-        "POST",
-        "/mcp",
-        body,
-        Accept="application/json, text/event-stream",
-        MCP_Protocol_Version=PROTOCOL,
-        Mcp_Method=method,
-        **headers,
+def build_parser() -> argparse.ArgumentParser:
+    """The options; each bound of `Bounds` is one."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure a hive of its own and print one JSON object; progress goes to stderr.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    default = Bounds()
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="this section; may be repeated")
+    parser.add_argument(
+        "--requests",
+        type=_positive,
+        default=default.requests,
+        help="at most so many a measurement [%(default)s]",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=default.seconds, help="at most so long a measurement [%(default)s]"
+    )
+    parser.add_argument(
+        "--rounds", type=_positive, default=default.rounds, help="measurements of each thing [%(default)s]"
+    )
+    parser.add_argument(
+        "--stored", type=_positive, default=default.stored, help="messages of a full database [%(default)s]"
+    )
+    parser.add_argument(
+        "--agents", type=_positive, default=default.agents, help="agents that are weighed [%(default)s]"
+    )
+    return parser
 
 
-def ratios(samples: dict[str, Sample]) -> dict[str, float]:
-    """Throughput as a share of the bare endpoint of the same process at the same concurrency."""
-    bare = {"broker": "broker healthz", "mcp": "surface healthz"}
-    return {
-        name: round(sample.per_second / samples[f"{bare[name.split()[0]]} {name.split()[-1]}"].per_second, 3)
-        for name, sample in samples.items()
-        if name.split()[1] != "healthz"
-    }
+def run_sections(chosen: list[str], bounds: Bounds) -> dict[str, Result]:
+    """Run these sections one after the other; those that can share one hive do."""
+    results: dict[str, Result] = {}
+    with ExitStack() as stack:
+        hive = None
+        for name in chosen:
+            print(f"bench: {name}", file=sys.stderr)
+            if name in ALONE:
+                results[name] = ALONE[name](bounds)
+            else:
+                hive = hive or stack.enter_context(running_hive("iris", "otto"))
+                results[name] = IN_HIVE[name](bounds, hive)
+    return results
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
 
 
 if __name__ == "__main__":
