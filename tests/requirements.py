@@ -48,6 +48,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "recv.marker": "each row is prefixed `[msg #<id>]` with sender, age and thread",
         "recv.fence": "a body that imitates a marker stands inside a fence whose nonce it cannot know",
         "recv.long-body": "a body too long for the answer is cut, its whole text lies in a private file",
+        "recv.spill-failed": (
+            "a long body whose file cannot be written is handed out cut, with a note of why and what to do"
+        ),
         "recv.spill-removed": "the file of a long body goes after the ack",
     },
     "spec 4, ack_until": {

@@ -14,6 +14,7 @@ from services.hyperhive_mcp.config import Settings
 from services.hyperhive_mcp.control import ControlLink
 from services.hyperhive_mcp.service.grants import GrantsKeeper
 from services.hyperhive_mcp.service.inbox import InboxService
+from services.hyperhive_mcp.service.long_texts import LongTexts
 from services.hyperhive_mcp.service.status import StatusService
 from services.hyperhive_mcp.service.turns import TurnStatus
 from services.hyperhive_mcp.spill import SpillDirectory
@@ -49,7 +50,8 @@ def create_surface(settings: Settings) -> Surface:
     broker = BrokerClient(settings.url, token, unit=UNIT, boot=boot)
     status = StatusService(broker, store, state_dir=settings.state_dir)
     turns = TurnStatus()
-    inbox = InboxService(broker, SpillDirectory(settings.state_dir), boot=boot)
+    texts = LongTexts(broker, SpillDirectory(settings.state_dir))
+    inbox = InboxService(broker, texts, boot=boot)
     tools = build_tools(inbox, status, broker)
     grants = GrantsKeeper(
         store,
@@ -62,7 +64,7 @@ def create_surface(settings: Settings) -> Surface:
 
     async def catch_up() -> None:
         await status.push()
-        await inbox.remove_stale_spills()
+        await texts.sweep()
 
     link = ControlLink(
         broker,

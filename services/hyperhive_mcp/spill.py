@@ -27,6 +27,10 @@ class SpillDirectory:
         self._state_dir = state_dir
         self._dir = state_dir / "inbox"
 
+    def path_of(self, message_id: int) -> Path:
+        """Where a text is or would be."""
+        return self._dir / f"{message_id}.txt"
+
     def write(self, message_id: int, body: str) -> Path:
         """Write a body and return its absolute path.
 
@@ -34,7 +38,7 @@ class SpillDirectory:
             HiveError: when it cannot be written (full disk, a link in the way).
         """
         make_private_dir(self._dir)
-        path = self._dir / f"{message_id}.txt"
+        path = self.path_of(message_id)
         write_private(path, body.encode(), within=self._state_dir)
         return path
 
@@ -63,9 +67,8 @@ class SpillDirectory:
         Raises:
             HiveError: when a file is there and cannot be removed.
         """
-        if not self._dir.is_dir():
-            return
         for message_id in message_ids:
-            path = self._dir / f"{message_id}.txt"
-            if path.is_symlink() or path.exists():
+            path = self.path_of(message_id)
+            # Where the agent forbids even to look, there is nothing to remove for us.
+            if os.path.lexists(path):
                 remove_private(path, within=self._state_dir)

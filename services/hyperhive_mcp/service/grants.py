@@ -13,6 +13,7 @@ import anyio
 import structlog
 
 from services.hyperhive_mcp.store import StateStore
+from shared.errors import HiveError
 from shared.permissions import AGENT_DEFAULT, ToolGroup, is_tool_allowed, narrow_groups
 from shared.wire.agents import Grants
 
@@ -55,8 +56,14 @@ class GrantsKeeper:
         return None if self._grants is None else self._grants.version
 
     async def apply(self, grants: Grants) -> None:
-        """Take a push: durable first, then in force, then told to clients."""
-        await anyio.to_thread.run_sync(partial(self._store.save_grants, grants))
+        """Take a push: durable first, then in force, then told to clients.
+
+        In force also where the disk is full: what was taken away must not stay because of that.
+        """
+        try:
+            await anyio.to_thread.run_sync(partial(self._store.save_grants, grants))
+        except HiveError as exc:
+            log.warning("grants_not_saved", version=grants.version, reason=exc.message)
         before = self._visible_now()
         self._grants = grants
         self._known.set()

@@ -1,41 +1,33 @@
-"""The inbox as the model sees it: sending, receiving, acking, and what the answers say.
-
-Bodies that do not fit an answer are cut and stand whole in a file of the state directory until their ack.
-"""
+"""The inbox as the model sees it: sending, receiving, acking, and what the answers say."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
 import anyio
 import structlog
 
+from services.hyperhive_mcp.service.long_texts import LongTexts
 from services.hyperhive_mcp.service.wording import render_ack, render_message, render_send
-from services.hyperhive_mcp.spill import SpillDirectory
 from shared.client import BrokerClient
 from shared.errors import HiveError
-from shared.prose import cut_quoted, make_nonce, quote
+from shared.prose import make_nonce
 from shared.runtime.ids import new_ulid
 from shared.wire.messages import (
     MAX_RECV,
     MAX_RESULT_BYTES,
     AckRequest,
     Message,
-    MessageState,
     RecvRequest,
     RecvResult,
     ReleaseRequest,
     SendRequest,
-    StatesRequest,
 )
 
 # What a rendered row needs besides its body: marker, fence, the note on a cut and the last line.
 ROW_OVERHEAD_BYTES = 400
 MAX_BODY_SHOWN_BYTES = MAX_RESULT_BYTES - ROW_OVERHEAD_BYTES * 2
-MAX_SWEPT = 1_000
-SWEEP_SECONDS = 2.0
 
 log = structlog.get_logger(__name__)
 
@@ -43,9 +35,9 @@ log = structlog.get_logger(__name__)
 class InboxService:
     """Mail of one agent, through the broker."""
 
-    def __init__(self, broker: BrokerClient, spill: SpillDirectory, *, boot: str) -> None:
+    def __init__(self, broker: BrokerClient, texts: LongTexts, *, boot: str) -> None:
         self._broker = broker
-        self._spill = spill
+        self._texts = texts
         self._boot = boot
 
     async def send(self, request: SendRequest, *, key: str) -> str:
@@ -77,58 +69,28 @@ class InboxService:
         result = await self._broker.ack(AckRequest(up_to=up_to))
         answer = render_ack(result, up_to)
         try:
-            await anyio.to_thread.run_sync(partial(self._spill.remove, result.acked_ids))
+            await self._texts.remove(result.acked_ids)
         except HiveError as exc:
             # The ack stands: an error would say that it does not.
             log.warning("spill_not_removed", reason=exc.message)
             answer += f" A file with a whole text is still there: {exc.message}."
-        await self.remove_stale_spills()
+        await self._texts.sweep()
         return answer
-
-    async def remove_stale_spills(self) -> None:
-        """Remove whole texts of messages that were acked otherwise, such as by the operator.
-
-        Never fails and never takes long: what is left is found the next time.
-        """
-        try:
-            with anyio.fail_after(SWEEP_SECONDS):
-                ids = await anyio.to_thread.run_sync(partial(self._spill.list_ids, limit=MAX_SWEPT))
-                if ids:
-                    states = (await self._broker.get_states(StatesRequest(ids=ids))).states
-                    acked = [number for number in ids if states.get(number) is MessageState.ACKED]
-                    await anyio.to_thread.run_sync(partial(self._spill.remove, acked))
-        except (HiveError, TimeoutError) as exc:
-            log.warning("spills_not_swept", reason=str(exc))
 
     async def _render(self, result: RecvResult) -> str:
         now = int(time.time())
         nonce = make_nonce(message.body for message in result.messages)
         parts: list[str] = []
-        # Where long texts come in, those that nobody needs any more go: the directory cannot grow for ever.
-        if any(_shown_size(message) > MAX_BODY_SHOWN_BYTES for message in result.messages):
-            await self.remove_stale_spills()
-        for message in result.messages:
-            body, note = await self._fit(message, MAX_BODY_SHOWN_BYTES)
+        shown = await self._texts.fit(result.messages, MAX_BODY_SHOWN_BYTES)
+        for message, (body, note) in zip(result.messages, shown, strict=True):
             parts.append(render_message(message, body=body, nonce=nonce, now=now, note=note))
         if not parts:
             parts.append("Inbox empty.")
         parts.append(f"{result.pending} more pending")
         return "\n\n".join(parts)
 
-    async def _fit(self, message: Message, max_bytes: int) -> tuple[str, str | None]:
-        if _shown_size(message) <= max_bytes:
-            return message.body, None
-        path = await anyio.to_thread.run_sync(partial(self._spill.write, message.id, message.body))
-        body = cut_quoted(message.body, max_bytes)
-        shown, whole = len(body.encode()), len(message.body.encode())
-        return body, f"[cut: {shown} of {whole} bytes; the whole text is in {path}]"
-
     async def _give_back(self, messages: Sequence[Message]) -> None:
         ids = [message.id for message in messages if message.id]
         if ids:
             released = await self._broker.release(ReleaseRequest(ids=ids), key=new_ulid())
             log.info("rows_given_back", rows=released.released)
-
-
-def _shown_size(message: Message) -> int:
-    return len(quote(message.body).encode())

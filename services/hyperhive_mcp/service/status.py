@@ -50,14 +50,18 @@ class StatusService:
 
     async def push(self) -> bool:
         """Tell the broker what it does not know yet; False when it cannot be told now."""
-        status = await anyio.to_thread.run_sync(self._store.find_unpushed_status)
-        if status is None:
-            return True
         try:
+            status = await anyio.to_thread.run_sync(self._store.find_unpushed_status)
+            if status is None:
+                return True
             with anyio.fail_after(PUSH_DEADLINE_SECONDS):
                 await self._broker.set_status(status)
-        except (HiveError, TimeoutError):
-            log.warning("status_not_pushed")
+        except (HiveError, TimeoutError) as exc:
+            log.warning("status_not_pushed", reason=str(exc))
             return False
-        await anyio.to_thread.run_sync(partial(self._store.drop_unpushed_status, status))
+        try:
+            await anyio.to_thread.run_sync(partial(self._store.drop_unpushed_status, status))
+        except HiveError as exc:
+            # It is told once more at the next connect, which changes nothing.
+            log.warning("pushed_status_not_dropped", reason=exc.message)
         return True

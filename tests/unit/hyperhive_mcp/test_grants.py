@@ -63,6 +63,15 @@ async def test_grants_hold_after_a_restart_without_a_broker(start: Callable[...,
     assert await start().keeper.visible_tools() == {"get_agent_meta", "set_status"}
 
 
+async def test_a_push_counts_also_where_it_cannot_be_kept(start: Callable[..., Rig]) -> None:
+    rig = start()
+    await rig.keeper.apply(grants(ToolGroup.META, ToolGroup.MESSAGING))
+    rig.store.close()
+    await rig.keeper.apply(grants(ToolGroup.META, version=2))
+    assert await rig.keeper.visible_tools() == {"get_agent_meta", "set_status"}
+    assert (rig.told, rig.keeper.version) == (2, 2)
+
+
 async def test_the_daemons_own_groups_narrow_and_never_widen(start: Callable[..., Rig]) -> None:
     rig = start(requested=frozenset({ToolGroup.META, ToolGroup.MESSAGING}))
     await rig.keeper.apply(grants(ToolGroup.META, ToolGroup.INBOX))
