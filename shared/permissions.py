@@ -110,3 +110,17 @@ def narrow_groups(held: Iterable[ToolGroup], requested: Iterable[ToolGroup] | No
     """Intersect what the operator gave with what `HIVE_TOOL_GROUPS` asks for: it narrows, never widens."""
     given = frozenset(held)
     return given if requested is None else given & frozenset(requested)
+
+
+def explain_missing_tool(tool: str, requested: Iterable[ToolGroup] | None = None) -> str:
+    """Why an agent may not call `tool`, and what would help; `requested` as for `narrow_groups`."""
+    group = find_group_of(tool)
+    if group is None:
+        return f"{tool} is not available to this agent"
+    needed = f"{tool} needs tool group `{group}`"
+    if requested is None or group in frozenset(requested):
+        return f"{needed}, which this agent does not hold; the operator can give it"
+    return (
+        f"{needed}, which the setting HIVE_TOOL_GROUPS of this surface leaves out, whatever the agent "
+        "was given; the operator can add it there and start the surface anew"
+    )

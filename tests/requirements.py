@@ -37,6 +37,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         ),
         "permissions.given-live": "a group given back works on the next call of a running session",
         "permissions.broker-enforces": "the broker refuses the call of a group that was taken away by itself",
+        "permissions.who-narrowed": (
+            "the refusal of a tool says whether the operator or the surface's own setting took it away"
+        ),
         "permissions.hidden": (
             "tools/list shows what the caller may call; modern clients are told of a change"
         ),

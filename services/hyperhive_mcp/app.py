@@ -59,7 +59,9 @@ def create_surface(settings: Settings) -> Surface:
         requested=settings.tool_groups,
         on_change=lambda: host.notify_tools_changed(),  # noqa: PLW0108 - `host` is bound below
     )
-    host = ToolHost(UNIT, version=revision(), tools=tools, visible=grants.visible_tools)
+    host = ToolHost(
+        UNIT, version=revision(), tools=tools, visible=grants.visible_tools, explain=grants.explain
+    )
     requested = None if settings.tool_groups is None else sorted(settings.tool_groups)
 
     async def catch_up() -> None:

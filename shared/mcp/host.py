@@ -27,7 +27,7 @@ from shared.mcp.arguments import compact_schema, parse_arguments
 from shared.mcp.result import failure, prose, shape, size_of
 from shared.mcp.streams import IdleStreams
 from shared.mcp.tool import Call, Tool
-from shared.permissions import find_group_of
+from shared.permissions import explain_missing_tool
 from shared.runtime.ids import new_ulid
 
 TOOL_DEADLINE_SECONDS = 35
@@ -47,6 +47,7 @@ class ToolHost:
         version: reported to clients.
         tools: all tools, visible or not.
         visible: the names the agent may use now; awaited on every list and call.
+        explain: why a tool is not among them, and what would help.
         instructions: one short text for the model, or None.
     """
 
@@ -57,11 +58,13 @@ class ToolHost:
         version: str,
         tools: Sequence[Tool],
         visible: Callable[[], Awaitable[frozenset[str]]],
+        explain: Callable[[str], str] = explain_missing_tool,
         instructions: str | None = None,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._definitions = {tool.name: _define(tool) for tool in tools}
         self._visible = visible
+        self._explain = explain
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus, max_subscriptions=MAX_LISTEN_STREAMS)
         self._server: Server[Any] = Server(
@@ -138,7 +141,7 @@ class ToolHost:
 
     async def _run(self, tool: Tool, arguments: dict[str, Any] | None, call: Call) -> types.CallToolResult:
         if tool.name not in await self._visible():
-            raise Forbidden(_refusal(tool.name))
+            raise Forbidden(self._explain(tool.name))
         parsed = parse_arguments(tool.name, tool.arguments, arguments)
         try:
             with anyio.fail_after(TOOL_DEADLINE_SECONDS):
@@ -149,13 +152,6 @@ class ToolHost:
                 "effect, so look before you repeat it"
             ) from None
         return shape(tool.name, answer) if isinstance(answer, BaseModel) else prose(answer)
-
-
-def _refusal(tool: str) -> str:
-    group = find_group_of(tool)
-    if group is None:
-        return f"{tool} is not available to this agent"
-    return f"{tool} needs tool group `{group}`, which this agent does not hold; the operator can give it"
 
 
 def _describe_call(ctx: Context) -> Call:

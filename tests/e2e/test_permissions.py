@@ -76,7 +76,7 @@ def test_the_broker_refuses_by_itself(units: Units, ruth: AgentAccess) -> None:
     assert "meta" in calls[3].json()["message"]
 
 
-@pytest.mark.requirement("permissions.broker-enforces")
+@pytest.mark.requirement("permissions.broker-enforces", "permissions.who-narrowed")
 def test_tool_groups_of_a_surface_narrow_and_never_widen(units: Units) -> None:
     units.permit("ruth", remove_groups=["meta"])
     surface = units.surfaces["ruth"]
@@ -86,7 +86,10 @@ def test_tool_groups_of_a_surface_narrow_and_never_widen(units: Units) -> None:
     try:
         names = {tool["name"] for tool in units.agents["ruth"].list_tools()}
         assert names == {"set_status"}
-        assert "messaging" in units.agents["ruth"].call("recv").error()
+        for tool, group in (("recv", "messaging"), ("get_agent_meta", "meta")):
+            error = units.agents["ruth"].call(tool).error()
+            assert group in error
+            assert ("HIVE_TOOL_GROUPS" in error) == (group == "messaging")
     finally:
         surface.kill()
         surface.env = before

@@ -14,7 +14,7 @@ import structlog
 
 from services.hyperhive_mcp.store import StateStore
 from shared.errors import HiveError
-from shared.permissions import AGENT_DEFAULT, ToolGroup, is_tool_allowed, narrow_groups
+from shared.permissions import AGENT_DEFAULT, ToolGroup, explain_missing_tool, is_tool_allowed, narrow_groups
 from shared.wire.agents import Grants
 
 FIRST_PUSH_WAIT_SECONDS = 5
@@ -82,6 +82,10 @@ class GrantsKeeper:
             with anyio.move_on_after(self._patient_until - time.monotonic()):
                 await self._known.wait()
         return self._visible_now()
+
+    def explain(self, tool: str) -> str:
+        """Why a tool is not visible: which of the two that could show it does not, and what would help."""
+        return explain_missing_tool(tool, self._requested)
 
     def _visible_now(self) -> frozenset[str]:
         held = AGENT_DEFAULT if self._grants is None else frozenset(self._grants.groups)

@@ -78,6 +78,19 @@ async def test_the_daemons_own_groups_narrow_and_never_widen(start: Callable[...
     assert await rig.keeper.visible_tools() == {"get_agent_meta", "set_status"}
 
 
+@pytest.mark.requirement("permissions.who-narrowed")
+async def test_a_refusal_says_who_took_the_tool_away(start: Callable[..., Rig]) -> None:
+    by_setting = start(requested=frozenset({ToolGroup.META})).keeper
+    by_operator = start(requested=frozenset({ToolGroup.META, ToolGroup.MESSAGING})).keeper
+    for keeper in (by_setting, by_operator):
+        await keeper.apply(grants(ToolGroup.META))
+    assert "which the setting HIVE_TOOL_GROUPS of this surface leaves out" in by_setting.explain("send")
+    assert "the operator can give it" not in by_setting.explain("send")
+    assert by_operator.explain("send") == (
+        "send needs tool group `messaging`, which this agent does not hold; the operator can give it"
+    )
+
+
 async def test_without_any_push_the_default_preset_is_offered(
     start: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
