@@ -187,7 +187,7 @@ def _hand_out(tx: Tx, me: AgentRow, request: RecvRequest, *, now: int) -> list[M
     rows = _fitting(tx.inbox.list_next(me.id, limit=request.max), request.max_bytes)
     if not rows:
         return []
-    tx.inbox.mark_delivered([row.id for row in rows], at=now, turn=request.turn)
+    tx.inbox.mark_delivered(me.id, [row.id for row in rows], at=now, turn=request.turn)
     tx.handed.record(me.id, {row.hops for row in rows}, at=now, turn=request.turn)
     newest_urgent = max((row.id for row in rows if row.urgent), default=0)
     if newest_urgent:

@@ -55,7 +55,7 @@ def check_room(tx: Tx, targets: Sequence[AgentRow | None], limits: Limits) -> No
     full = [
         OPERATOR if target is None else target.name
         for target in targets
-        if tx.inbox.is_full(None if target is None else target.id, limit=limits.max_pending)
+        if tx.inbox.count_pending(None if target is None else target.id) >= limits.max_pending
     ]
     if full:
         names = ", ".join(full[:10]) + (f" and {len(full) - 10} more" if len(full) > 10 else "")

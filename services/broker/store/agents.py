@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from services.broker.store.memory import KnownAgents
 from services.broker.store.prepared import Prepared
 from services.broker.tables import agents
 from shared.permissions import Capability, ToolGroup
@@ -61,10 +62,16 @@ _LIVE_BLOCKS = select(agents.c.port_block).where(agents.c.destroyed_at.is_(None)
 
 
 class AgentRows:
-    """Reads and changes the registry."""
+    """Reads and changes the registry.
 
-    def __init__(self, connection: Connection) -> None:
+    Args:
+        connection: where it is.
+        known: the writer's memory; none where nothing is written.
+    """
+
+    def __init__(self, connection: Connection, known: KnownAgents | None = None) -> None:
         self._connection = connection
+        self._known = known
 
     def insert(
         self,
@@ -91,6 +98,7 @@ class AgentRows:
         }
         key = self._connection.execute(insert(agents), values).inserted_primary_key
         assert key is not None
+        self._forget(int(key[0]))
         return int(key[0])
 
     def find(self, agent_id: int) -> AgentRow | None:
@@ -100,14 +108,17 @@ class AgentRows:
 
     def find_live(self, agent_id: int, *, lock: bool = False) -> AgentRow | None:
         """A live agent by id; with `lock`, other brokers wait with theirs until this commits."""
+        known = None if self._known is None else self._known.find(agent_id)
+        if known is not None:
+            # No need of a lock: it was read by the one who writes, and nobody else has written since.
+            return known
         query = _LIVE_BY_ID_LOCKED if lock else _LIVE_BY_ID
-        row = query.first(self._connection, agent_id=agent_id)
-        return None if row is None else _decode(row)
+        return self._keep(query.first(self._connection, agent_id=agent_id))
 
     def find_by_name(self, name: str) -> AgentRow | None:
         """The live agent of that name."""
-        row = _LIVE_BY_NAME.first(self._connection, name=name)
-        return None if row is None else _decode(row)
+        known = None if self._known is None else self._known.find_by_name(name)
+        return known or self._keep(_LIVE_BY_NAME.first(self._connection, name=name))
 
     def list_live(self) -> list[AgentRow]:
         """All live agents, by id."""
@@ -184,6 +195,8 @@ class AgentRows:
             .where(agents.c.parent_id == agent_id, agents.c.destroyed_at.is_(None))
             .values(parent_id=to)
         )
+        if self._known is not None:
+            self._known.clear()
 
     def mark_destroyed(self, agent_id: int, *, at: int) -> None:
         """End this life: name and port block are free from now on. Its tokens are the caller's to drop."""
@@ -192,7 +205,20 @@ class AgentRows:
         )
 
     def _set(self, agent_id: int, **values: object) -> None:
+        self._forget(agent_id)
         self._connection.execute(update(agents).where(agents.c.id == agent_id).values(**values))
+
+    def _forget(self, agent_id: int) -> None:
+        if self._known is not None:
+            self._known.forget(agent_id)
+
+    def _keep(self, row: Any) -> AgentRow | None:  # noqa: ANN401 - a named tuple
+        if row is None:
+            return None
+        agent = _decode(row)
+        if self._known is not None:
+            self._known.keep(agent)
+        return agent
 
 
 def _encode_grants(grants: Grants) -> dict[str, Any]:

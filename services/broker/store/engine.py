@@ -119,7 +119,7 @@ def _make_sqlite_durable(engine: Engine, *, read_only: bool, lock_seconds: int) 
 
     def on_begin(connection: Connection) -> None:
         # IMMEDIATE takes the write lock now: a deferred one could fail at its first write, with no retry.
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+        run_plain_ahead(connection, "BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", on_begin)

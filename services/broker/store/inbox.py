@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     and_,
     bindparam,
+    false,
     func,
     literal_column,
     or_,
     select,
+    true,
     update,
 )
 
-from services.broker.store.gauge import PendingGauge
+from services.broker.store.memory import PendingGauge
 from services.broker.store.messages import OPERATORS_OWN, decode
 from services.broker.store.prepared import Prepared
 from services.broker.tables import agents, messages
@@ -33,7 +36,6 @@ _DELIVERED = MessageState.DELIVERED.value
 _PENDING = MessageState.PENDING.value
 
 _IS_PENDING = messages.c.state == _PENDING
-_IS_OPEN = messages.c.state.in_([literal_column(f"'{state}'") for state in (_PENDING, _DELIVERED)])
 _IS_NOT_ACKED = messages.c.state.in_(
     [literal_column(f"'{state.value}'") for state in MessageState if state is not MessageState.ACKED]
 )
@@ -57,6 +59,7 @@ _NEXT = Prepared(
     messages.c.keys(),
 )
 _COUNT = Prepared(select(func.count()).select_from(messages).where(_OWN, _IS_PENDING))
+_COUNT_OPERATORS = Prepared(select(func.count()).select_from(messages).where(OPERATORS_OWN, _IS_PENDING))
 _DELIVER = Prepared(
     update(messages)
     .where(messages.c.id == bindparam("message_id"))
@@ -87,6 +90,42 @@ class UrgentHanded:
 
 
 _NO_URGENT = UrgentHanded()
+# With it the index leads to the rows up to a mark, and not past all that wait behind it.
+_EITHER_URGENCY = messages.c.urgent.in_([true(), false()])
+
+
+class _Acks:
+    """The statements that ack up to a mark, for agents' mailboxes or the operator's.
+
+    A row that was given back counts as unseen: nobody can tell whether it was shown. Overtaken it is by what
+    was handed out since.
+    """
+
+    def __init__(self, own: ColumnElement[bool]) -> None:
+        up_to_mark = and_(own, _EITHER_URGENCY, messages.c.id <= bindparam("up_to"))
+        overtaken = and_(
+            messages.c.urgent.is_(False),
+            messages.c.id < bindparam("newest_urgent"),
+            or_(
+                messages.c.given_back_handings.is_(None),
+                messages.c.given_back_handings < bindparam("handings"),
+            ),
+        )
+        ack = (
+            update(messages)
+            .where(up_to_mark)
+            .values(state=_ACKED, acked_at=bindparam("at"))
+            .returning(messages.c.id)
+        )
+        self.delivered = Prepared(ack.where(messages.c.state == _DELIVERED), ["id"])
+        self.pending = Prepared(ack.where(_IS_PENDING, ~overtaken), ["id"])
+        waiting = select(messages.c.id).where(up_to_mark, _IS_PENDING)
+        self.count_stayed = Prepared(select(func.count()).select_from(waiting.subquery()))
+        self.stayed = Prepared(waiting.order_by(_place).limit(MAX_LISTED_STAYED), ["id"])
+
+
+# By whether it is the operator's.
+_ACKS = {False: _Acks(_OWN), True: _Acks(OPERATORS_OWN)}
 
 
 def _owned(agent_id: int | None) -> ColumnElement[bool]:
@@ -120,9 +159,11 @@ class InboxRows:
         rows = self._connection.execute(query.where(messages.c.id.in_(ids)))
         return {row.id: MessageState(row.state) for row in rows if row.recipient_agent_id == agent_id}
 
-    def mark_delivered(self, ids: Sequence[int], *, at: int, turn: str | None) -> None:
+    def mark_delivered(self, agent_id: int, ids: Sequence[int], *, at: int, turn: str | None) -> None:
+        """Hand out pending rows of the agent's."""
         for message_id in ids:
             _DELIVER.run_ahead(self._connection, message_id=message_id, at=at, turn=turn)
+        self._note(agent_id, -len(ids))
 
     def release(self, agent_id: int, *, ids: Sequence[int] | None = None, turn: str | None = None) -> int:
         """Return delivered rows to pending: those of `ids`, those of `turn`, else all; says how many."""
@@ -131,38 +172,27 @@ class InboxRows:
             query = query.where(messages.c.id.in_(ids))
         if turn is not None:
             query = query.where(messages.c.delivered_turn == turn)
-        if self._gauge is not None:
-            self._gauge.forget(agent_id)
         query = query.values(state=_PENDING, given_back_handings=URGENT_HANDINGS)
-        return self._connection.execute(query).rowcount
+        released = self._connection.execute(query).rowcount
+        self._note(agent_id, released)
+        return released
 
     def ack_until(
         self, agent_id: int | None, up_to: int, *, at: int, urgent: UrgentHanded = _NO_URGENT
     ) -> Acked:
         """Ack own rows up to `up_to`, but for those that an urgent row overtook before anyone saw them."""
-        # A row that was given back counts as unseen: nobody can tell whether it was shown. Overtaken it is
-        # by what was handed out since.
-        overtaken = and_(
-            _IS_PENDING,
-            messages.c.urgent.is_(False),
-            messages.c.id < urgent.newest_id,
-            or_(
-                messages.c.given_back_handings.is_(None),
-                messages.c.given_back_handings < urgent.handings,
-            ),
+        acks = _ACKS[agent_id is None]
+        own: dict[str, Any] = {"up_to": up_to} if agent_id is None else {"up_to": up_to, "agent_id": agent_id}
+        delivered = acks.delivered.all(self._connection, at=at, **own)
+        unseen = acks.pending.all(
+            self._connection, at=at, newest_urgent=urgent.newest_id, handings=urgent.handings, **own
         )
-        up_to_mark = and_(_owned(agent_id), _IS_OPEN, _place <= up_to)
-        done = self._connection.execute(
-            update(messages)
-            .where(up_to_mark, ~overtaken)
-            .values(state=_ACKED, acked_at=at)
-            .returning(messages.c.id)
-        )
-        ids = sorted(done.scalars())
-        stayed_count = self._connection.scalar(select(func.count()).select_from(messages).where(up_to_mark))
-        oldest = select(messages.c.id).where(up_to_mark).order_by(_place).limit(MAX_LISTED_STAYED)
-        stayed = list(self._connection.scalars(oldest)) if stayed_count else []
-        return Acked(ids, stayed, stayed_count or 0)
+        self._note(agent_id, -len(unseen))
+        ids = sorted(row.id for row in (*delivered, *unseen))
+        # Without an urgent row nothing can have been overtaken.
+        count = acks.count_stayed.scalar(self._connection, **own) if urgent.newest_id else 0
+        stayed = [row.id for row in acks.stayed.all(self._connection, **own)] if count else []
+        return Acked(ids, stayed, count or 0)
 
     def ack_ids(self, agent_id: int | None, ids: Sequence[int], *, at: int) -> list[int]:
         """Ack those of `ids` that are own and not acked yet; returns them, in order."""
@@ -172,23 +202,21 @@ class InboxRows:
             .values(state=_ACKED, acked_at=at)
             .returning(messages.c.id)
         )
+        if self._gauge is not None:
+            self._gauge.forget(agent_id)
         return sorted(done.scalars())
 
     def count_pending(self, agent_id: int | None) -> int:
-        if agent_id is not None:
-            return _COUNT.scalar(self._connection, agent_id=agent_id) or 0
-        query = select(func.count()).select_from(messages).where(OPERATORS_OWN, _IS_PENDING)
-        return self._connection.scalar(query) or 0
-
-    def is_full(self, agent_id: int | None, *, limit: int) -> bool:
-        """Whether `limit` rows or more are pending."""
-        bound = None if self._gauge is None else self._gauge.find(agent_id)
-        if bound is not None and bound < limit:
-            return False
-        counted = self.count_pending(agent_id)
+        known = None if self._gauge is None else self._gauge.find(agent_id)
+        if known is not None:
+            return known
+        if agent_id is None:
+            counted = _COUNT_OPERATORS.scalar(self._connection) or 0
+        else:
+            counted = _COUNT.scalar(self._connection, agent_id=agent_id) or 0
         if self._gauge is not None:
             self._gauge.set(agent_id, counted)
-        return counted >= limit
+        return counted
 
     def count_pending_by_agent(self, agent_ids: Sequence[int]) -> dict[int, int]:
         """Pending rows of many agents at once; those with none are absent."""
@@ -207,3 +235,8 @@ class InboxRows:
         if before is not None:
             query = query.where(place < before)
         return [decode(row) for row in self._connection.execute(query)][::-1]
+
+    def _note(self, agent_id: int | None, more: int) -> None:
+        """Note that so many more are pending; fewer, if it is negative."""
+        if self._gauge is not None:
+            self._gauge.add(agent_id, more)

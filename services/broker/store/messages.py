@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, bindparam, insert, or_, select
 
-from services.broker.store.gauge import PendingGauge
+from services.broker.store.memory import PendingGauge
 from services.broker.store.prepared import Prepared
 from services.broker.tables import messages
 from shared.wire.messages import Message, MessageState
@@ -83,7 +83,7 @@ class MessageRows:
         key = _INSERT.scalar(self._connection, **values, state=MessageState.PENDING.value, delivered_count=0)
         assert key is not None
         if self._gauge is not None:
-            self._gauge.note_stored(message.recipient_agent_id)
+            self._gauge.add(message.recipient_agent_id, 1)
         return int(key)
 
     def find_sent(self, message_id: int, *, sender_id: int) -> Message | None:

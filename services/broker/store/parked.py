@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, case, func, literal_column, select, update
 
-from services.broker.store.gauge import PendingGauge
 from services.broker.store.inbox import URGENT_HANDINGS
+from services.broker.store.memory import PendingGauge
 from services.broker.store.messages import decode
 from services.broker.tables import agents, messages
 from shared.wire.messages import Message, MessageState

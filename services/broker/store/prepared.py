@@ -7,9 +7,9 @@ columns go through as the driver has them: only for plain numbers, texts and boo
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -22,13 +22,11 @@ class _Form:
     """A statement as one dialect writes it."""
 
     sql: str
-    names: tuple[str, ...]  # in the order of the placeholders
-    defaults: dict[str, Any]
-    is_positional: bool
+    defaults: dict[str, Any]  # values that stand in the statement itself
+    order: Callable[[dict[str, Any]], Any]  # from values by name to what the driver takes
 
     def bind(self, values: dict[str, Any]) -> Any:  # noqa: ANN401 - what the driver takes
-        merged = {**self.defaults, **values}
-        return tuple([merged[name] for name in self.names]) if self.is_positional else merged
+        return self.order({**self.defaults, **values} if self.defaults else values)
 
 
 class Prepared:
@@ -70,34 +68,37 @@ class Prepared:
             self.run(connection, **values)
             return
         form = self._forms.get(connection.dialect.name) or self._compile(connection)
-        with _raising(connection, form.sql):
+        try:
             driver.send_prepared(form.sql, form.bind(values))
+        except connection.dialect.loaded_dbapi.Error as exc:
+            raise _wrap(exc, connection, form.sql) from exc
 
     def _execute(self, connection: Connection, values: dict[str, Any]) -> Any:  # noqa: ANN401
         form = self._forms.get(connection.dialect.name) or self._compile(connection)
-        cursor = connection.connection.cursor()
-        with _raising(connection, form.sql):
-            cursor.execute(form.sql, form.bind(values))
-        return cursor
+        driver: Any = connection.connection.dbapi_connection
+        try:
+            return driver.cursor().execute(form.sql, form.bind(values))
+        except connection.dialect.loaded_dbapi.Error as exc:
+            raise _wrap(exc, connection, form.sql) from exc
 
     def _compile(self, connection: Connection) -> _Form:
         compiled: Any = self._statement.compile(dialect=connection.dialect)
         assert not compiled.post_compile_params, "a list cannot be a parameter here"
-        positions = compiled.positiontup
-        form = _Form(
-            sql=str(compiled),
-            names=tuple(positions or ()),
-            defaults=dict(compiled.params),
-            is_positional=positions is not None,
-        )
+        names = compiled.positiontup
+        given = {bind.key for bind in compiled.binds.values() if bind.required}
+        defaults = {name: value for name, value in compiled.params.items() if name not in given}
+        form = _Form(str(compiled), defaults, dict if names is None else _in_order(names))
         self._forms[connection.dialect.name] = form
         return form
 
 
 def run_plain(connection: Connection, sql: str) -> None:
     """Execute one of the statements that have neither values nor rows, such as SAVEPOINT."""
-    with _raising(connection, sql):
-        connection.connection.cursor().execute(sql)
+    driver: Any = connection.connection.dbapi_connection
+    try:
+        driver.cursor().execute(sql)
+    except connection.dialect.loaded_dbapi.Error as exc:
+        raise _wrap(exc, connection, sql) from exc
 
 
 def run_plain_ahead(connection: Connection, sql: str) -> None:
@@ -106,16 +107,16 @@ def run_plain_ahead(connection: Connection, sql: str) -> None:
     if not hasattr(driver, "send_plain"):
         run_plain(connection, sql)
         return
-    with _raising(connection, sql):
-        driver.send_plain(sql)
-
-
-@contextmanager
-def _raising(connection: Connection, sql: str) -> Iterator[None]:
     try:
-        yield
+        driver.send_plain(sql)
     except connection.dialect.loaded_dbapi.Error as exc:
         raise _wrap(exc, connection, sql) from exc
+
+
+def _in_order(names: Sequence[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple([values[name] for name in names])
 
 
 def _wrap(error: BaseException, connection: Connection, sql: str) -> BaseException:

@@ -8,11 +8,11 @@ from sqlalchemy import Connection
 
 from services.broker.store.agents import AgentRows
 from services.broker.store.drivers import DriverRows
-from services.broker.store.gauge import PendingGauge
 from services.broker.store.handed import HandedHops
 from services.broker.store.idempotency import IdempotencyRows
 from services.broker.store.inbox import InboxRows
 from services.broker.store.jobs import JobRows
+from services.broker.store.memory import Memory
 from services.broker.store.messages import MessageRows
 from services.broker.store.news import Item, Topic
 from services.broker.store.outbox import OutboxRows
@@ -24,17 +24,18 @@ from services.broker.store.tokens import TokenRows
 
 
 class Tx:
-    """One transaction, or one savepoint of it. Holds no state but what to do after the commit.
+    """One transaction, or a part of it. Holds no state but what to do after the commit.
 
     Args:
         connection: where it runs.
-        gauge: the writer's; none where nothing is written.
+        memory: the writer's; none where nothing is written.
     """
 
-    def __init__(self, connection: Connection, gauge: PendingGauge | None = None) -> None:
+    def __init__(self, connection: Connection, memory: Memory | None = None) -> None:
         self.hooks: list[Callable[[], None]] = []
         self.news: list[Item] = []
-        self.agents = AgentRows(connection)
+        gauge = None if memory is None else memory.pending
+        self.agents = AgentRows(connection, None if memory is None else memory.agents)
         self.tokens = TokenRows(connection)
         self.messages = MessageRows(connection, gauge)
         self.inbox = InboxRows(connection, gauge)
@@ -47,6 +48,10 @@ class Tx:
         self.outbox = OutboxRows(connection)
         self.readers = ReaderRows(connection)
         self.streams = StreamRows(connection)
+
+    def begin_part(self) -> None:
+        """Start anew with what to do after the commit: the next unit of work begins."""
+        self.hooks, self.news = [], []
 
     def on_commit(self, hook: Callable[[], None]) -> None:
         """Have `hook` called in the event loop once this work is committed; never if it is not."""

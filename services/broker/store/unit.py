@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.failures import is_passing, translate
-from services.broker.store.gauge import PendingGauge
 from services.broker.store.news import Item
 from services.broker.store.prepared import run_plain, run_plain_ahead
 from services.broker.store.tx import Tx
@@ -37,14 +36,22 @@ class Unit:
         self.value, self.error, self.hooks, self.news = None, None, [], []
 
 
-def run_unit(connection: Connection, unit: Unit, gauge: PendingGauge, *, alone: bool) -> None:
-    """Run one unit, in a savepoint unless it is the whole batch.
+class NeedsSavepoints(Exception):
+    """A unit has failed after it had written, and it has no savepoint to go back to."""
+
+
+def run_unit(connection: Connection, unit: Unit, tx: Tx, *, alone: bool, apart: bool) -> None:
+    """Run one unit: `alone` in its transaction, `apart` in a savepoint, or (neither) just among others.
 
     What gets out fails the batch: an error of the savepoint itself, or one after which all can be done again.
+
+    Raises:
+        NeedsSavepoints: it failed among others, and what it wrote is still there.
     """
-    if not alone:
+    if apart:
         run_plain_ahead(connection, "SAVEPOINT unit")
-    tx = Tx(connection, gauge)
+    changes = 0 if alone or apart else _count_changes(connection)
+    tx.begin_part()
     try:
         unit.value = unit.context.run(unit.run, tx)
     except SQLAlchemyError as exc:
@@ -54,10 +61,26 @@ def run_unit(connection: Connection, unit: Unit, gauge: PendingGauge, *, alone: 
         unit.error.__cause__ = exc
     except Exception as exc:  # noqa: BLE001 - whatever a unit raises belongs to its caller
         unit.error = exc
-    if not alone:
+    if apart:
         _end_savepoint(connection, unit)
+    elif unit.error is not None and not alone:
+        _check_unchanged(connection, unit.error, changes)
     if unit.error is None:
         unit.hooks, unit.news = tx.hooks, tx.news
+
+
+def _count_changes(connection: Connection) -> int:
+    driver: Any = connection.connection.dbapi_connection
+    return int(driver.total_changes)
+
+
+def _check_unchanged(connection: Connection, error: BaseException, changes: int) -> None:
+    driver: Any = connection.connection.dbapi_connection
+    if not driver.in_transaction:
+        # On a full disk SQLite rolls back everything by itself: the whole batch fails, for this reason.
+        raise error
+    if driver.total_changes != changes:
+        raise NeedsSavepoints
 
 
 def _end_savepoint(connection: Connection, unit: Unit) -> None:

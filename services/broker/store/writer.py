@@ -1,7 +1,7 @@
 """One thread that does all writing, with group commit: what queues up during a commit is the next batch.
 
-Each unit of work of a batch runs in a savepoint of its own, so a failing one takes nothing else with it. A
-caller is answered only after the COMMIT that holds its work.
+A failing unit of work takes nothing else with it: where it has written, its batch is done again, each unit in
+a savepoint of its own. A caller is answered only after the COMMIT that holds its work.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.failures import is_passing, translate
-from services.broker.store.gauge import PendingGauge
+from services.broker.store.memory import Memory
 from services.broker.store.news import Item
 from services.broker.store.tx import Tx
-from services.broker.store.unit import Unit, run_unit
+from services.broker.store.unit import NeedsSavepoints, Unit, run_unit
 from shared.errors import HiveError, Unavailable
 
 MAX_BATCH = 256
@@ -51,7 +51,9 @@ class Writer:
         max_queued: int = MAX_QUEUED,
     ) -> None:
         self._engine = engine
-        self._gauge = PendingGauge()
+        self._memory = Memory()
+        # PostgreSQL ends a transaction at its first error, and sends a savepoint along with what follows it.
+        self._always_apart = engine.dialect.name != "sqlite"
         self._take_turn = take_turn
         self._announce = announce
         self._queue: queue.Queue[Unit | None] = queue.Queue(max_queued + 1)
@@ -113,7 +115,7 @@ class Writer:
 
     def _do(self, batch: list[Unit]) -> None:
         try:
-            self._commit(batch, may_repeat=True)
+            self._commit(batch, apart=self._always_apart)
         except HiveError as exc:
             self._fail(batch, exc)
         except Exception as exc:  # noqa: BLE001 - the thread must outlive any bug, and waiters must be answered
@@ -122,31 +124,46 @@ class Writer:
         self.batches += 1
         self.units += len(batch)
 
-    def _commit(self, batch: list[Unit], *, may_repeat: bool) -> None:
+    def _commit(self, batch: list[Unit], *, apart: bool, may_repeat: bool = True) -> None:
         committing = False
         try:
             with self._engine.connect() as connection, connection.begin() as transaction:
                 if self._take_turn is not None and not self._take_turn(connection):
-                    self._gauge.clear()
-                for unit in batch:
-                    run_unit(connection, unit, self._gauge, alone=len(batch) == 1)
+                    self._memory.clear()
+                self._run(connection, batch, apart=apart)
                 if len(batch) > 1 or batch[0].error is None:
                     committing = True
                     transaction.commit()
                 else:
                     transaction.rollback()
+        except NeedsSavepoints:
+            self._start_over(batch)
+            self._commit(batch, apart=True, may_repeat=may_repeat)
         except SQLAlchemyError as exc:
             # Before COMMIT nothing is stored, so that it can all be done again.
             if not (may_repeat and not committing and is_passing(exc)):
                 raise translate(exc, committing=committing) from exc
             _log.info("batch_repeated", units=len(batch), reason=str(exc.__cause__ or exc)[:300])
-            for unit in batch:
-                unit.reset()
-            self._commit(batch, may_repeat=False)
+            self._start_over(batch)
+            self._commit(batch, apart=apart, may_repeat=False)
+
+    def _run(self, connection: Connection, batch: list[Unit], *, apart: bool) -> None:
+        alone = len(batch) == 1
+        tx = Tx(connection, self._memory)
+        for unit in batch:
+            self._memory.begin_part()
+            run_unit(connection, unit, tx, alone=alone, apart=apart and not alone)
+            if unit.error is not None:
+                self._memory.undo_part()
+
+    def _start_over(self, batch: list[Unit]) -> None:
+        self._memory.clear()
+        for unit in batch:
+            unit.reset()
 
     def _fail(self, batch: list[Unit], error: Exception) -> None:
         _log.warning("commit_failed", units=len(batch), reason=str(error.__cause__ or error)[:300])
-        self._gauge.clear()
+        self._memory.clear()
         for unit in batch:
             if unit.error is None:
                 unit.error = error
