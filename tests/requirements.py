@@ -78,6 +78,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "envelope.strict-arguments": (
             "unknown, missing and mistyped arguments are errors that say what is expected"
         ),
+        "envelope.malformed": (
+            "what is no JSON-RPC message is refused in plain words, with the code and id that belong to it"
+        ),
         "envelope.definitions": "tools/list is the same in both eras, and no wording changes unseen",
         "envelope.size": "the definitions stay within their budget of tokens",
         "envelope.result-cap": "no tool result is over 40,000 bytes",

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 
 from shared.errors import Forbidden, HiveError, OutcomeUnknown
 from shared.mcp.arguments import compact_schema, parse_arguments
+from shared.mcp.intake import Intake
 from shared.mcp.result import failure, prose, shape, size_of
 from shared.mcp.streams import IdleStreams
 from shared.mcp.tool import Call, Tool
@@ -77,7 +78,7 @@ class ToolHost:
             get_tool_input_schema=self._input_schema,
         )
         self._idle = IdleStreams(self._server.streamable_http_app(stateless_http=True))
-        self.app: ASGIApp = self._idle
+        self.app: ASGIApp = Intake(self._idle)
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -38,6 +39,13 @@ def is_dropped(reply: Reply) -> bool:
     return (reply.status, reply.body) == (202, b"")
 
 
+def check_own_words(reply: Reply) -> None:
+    """No text of the SDK's validator, no link, nothing of what was sent but an unknown method or tool."""
+    text = json.dumps(reply.message.get("error", {}).get("message", ""))
+    assert not re.search(r"https?://|pydantic|validation error|input_value|JSONRPC|\[type=", text), text
+    assert PLANTED not in text
+
+
 BODIES: dict[str, bytes] = {
     "nothing": b"",
     "cut": json.dumps(CALL).encode()[:-1],
@@ -69,6 +77,7 @@ def test_a_body_that_is_no_call_is_refused(surface: Surface, era: Era, name: str
     (reply,) = surface.exchange(surface.post(BODIES[name], *routing(CALL, era)))
 
     assert is_refused(reply), reply
+    check_own_words(reply)
 
 
 @BOTH
@@ -102,6 +111,31 @@ def test_a_call_of_another_form_is_refused(surface: Surface, era: Era, change: d
     (reply,) = surface.exchange(surface.post(json.dumps(message).encode(), *headers))
 
     assert is_refused(reply), reply
+    assert reply.message["id"] == CALL["id"]
+    check_own_words(reply)
+
+
+@pytest.mark.requirement("envelope.malformed")
+@BOTH
+@pytest.mark.parametrize(
+    ("body", "code", "id_"),
+    [
+        (b"{", -32700, None),
+        (b"[]", -32600, None),
+        (json.dumps({**CALL, "jsonrpc": "1.0"}).encode(), -32600, 1),
+        (json.dumps({**CALL, "id": 1.5}).encode(), -32600, None),
+        (json.dumps({**CALL, "params": [PLANTED]}).encode(), -32602, 1),
+        (with_value("text", b'"planted-7331 \\ud800"'), -32602, NUMBER),
+    ],
+)
+def test_each_fault_has_the_code_of_the_specification_and_the_id_that_was_read(
+    surface: Surface, era: Era, body: bytes, code: int, id_: int | None
+) -> None:
+    (reply,) = surface.exchange(surface.post(body, *routing(CALL, era)))
+
+    assert (reply.message["error"]["code"], reply.message["id"]) == (code, id_)
+    assert reply.status == (200 if era == LEGACY and code == -32602 else 400)
+    check_own_words(reply)
 
 
 @BOTH
