@@ -14,6 +14,9 @@ from shared.wire.names import OPERATOR
 HOP_WINDOW_SECONDS = 600
 PAIR_WINDOW_SECONDS = 60
 LIFTED_SECONDS = 600
+# So much the clock of another broker on the database may be ahead without what it wrote going uncounted. What
+# seems later still was written before the clock was set back.
+AHEAD_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,8 @@ def check_room(tx: Tx, targets: Sequence[AgentRow | None], limits: Limits) -> No
 
 def count_hops(tx: Tx, sender: AgentRow, *, replied: int, turn: str | None, now: int) -> int:
     """The hop count of what `sender` sends now: one more than the highest of what may have caused it."""
-    # Up to now: what seems later was handed out before the clock was set back.
-    handed = tx.handed.find_highest(sender.id, since=now - HOP_WINDOW_SECONDS, until=now, turn=turn)
+    since, until = now - HOP_WINDOW_SECONDS, now + AHEAD_SECONDS
+    handed = tx.handed.find_highest(sender.id, since=since, until=until, turn=turn)
     return 1 + max(replied, handed or 0)
 
 
@@ -103,8 +106,7 @@ def claim_pair(tx: Tx, sender: AgentRow, target: AgentRow | None, limits: Limits
     # The limit holds when the message that many before this one is at least a minute old.
     count, at = tx.messages.find_pair(key, back=limits.pair_per_minute)
     pair = Pair(key, count + 1)
-    # Here, too, what seems later than now does not count.
-    if at is None or not now - PAIR_WINDOW_SECONDS < at <= now or _is_lifted(sender, now):
+    if at is None or not now - PAIR_WINDOW_SECONDS < at <= now + AHEAD_SECONDS or _is_lifted(sender, now):
         return pair
     wait = max(1, at + PAIR_WINDOW_SECONDS - now)
     raise LimitExceeded(
@@ -118,4 +120,4 @@ def claim_pair(tx: Tx, sender: AgentRow, target: AgentRow | None, limits: Limits
 
 def _is_lifted(sender: AgentRow, now: int) -> bool:
     """Whether the operator has written a moment ago; not for longer because the clock was set back since."""
-    return now < sender.limits_lifted_until <= now + LIFTED_SECONDS
+    return now < sender.limits_lifted_until <= now + LIFTED_SECONDS + AHEAD_SECONDS

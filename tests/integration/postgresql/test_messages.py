@@ -124,6 +124,32 @@ async def test_a_limit_holds_over_both_to_the_message(
     assert {answer.json()["code"] for answer in answers if answer.is_error} == {code}
 
 
+@pytest.mark.requirement("shared.limits")
+async def test_limits_hold_over_brokers_whose_clocks_differ(
+    database: str, operator_token: Path, tmp_path: Path
+) -> None:
+    settings = {"database_url": database, "operator_token_file": operator_token}
+    ahead = TurnedClock(TurnedClock.now + 3)
+    async with (
+        running_broker(tmp_path / "a", ahead, **settings, pair_per_minute=4, max_hops=1) as a,
+        running_broker(tmp_path / "b", **settings, pair_per_minute=4, max_hops=1) as b,
+    ):
+        for name in ("ruth", "iris", "otto"):
+            await a.add(name)
+        pair = Pair(a, b)
+        both = pair.both("ruth")
+        answers = [
+            await both[number % 2].ask("POST", "/messages", {"to": "iris", "body": "x"})
+            for number in range(8)
+        ]
+        assert [answer.status_code for answer in answers] == [201] * 4 + [429] * 4
+        await pair.at_a("iris").recv(1)
+        chained = await pair.at_b("iris").refused(429, "POST", "/messages", {"to": "otto", "body": "x"})
+        assert chained["code"] == "too_many_hops"
+        await a.operator.send("iris")
+        await pair.at_b("iris").send("otto")
+
+
 async def test_a_name_is_given_once_and_port_blocks_never_twice(pair: Pair) -> None:
     def body(name: str) -> dict[str, Any]:
         return {"name": name, "token_sha256": hash_token(new_token()), "parent": "ruth"}
