@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -26,6 +27,8 @@ from shared.errors import HiveError, Unavailable
 
 MAX_BATCH = 256
 MAX_QUEUED = 4_096
+# How many turns of the event loop a unit may wait for others at most.
+MAX_TURNS = 16
 
 T = TypeVar("T")
 
@@ -56,8 +59,11 @@ class Writer:
         self._always_apart = engine.dialect.name != "sqlite"
         self._take_turn = take_turn
         self._announce = announce
-        self._queue: queue.Queue[Unit | None] = queue.Queue(max_queued + 1)
+        self._waiting: deque[Unit] = deque()
+        # Wakes the thread: True for more units, False to end.
+        self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._max_queued = max_queued
+        self._is_calling = False
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         self._closing = False
         self.batches = 0
@@ -74,44 +80,48 @@ class Writer:
         """
         if self._closing or not self._thread.is_alive():
             raise Unavailable("the broker is stopping; nothing was stored. Try again")
-        if self._queue.qsize() >= self._max_queued:
+        if len(self._waiting) >= self._max_queued:
             raise Unavailable("the broker is overloaded; nothing was stored. Try again in a moment")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put_nowait(Unit(run, future, loop))
+        self._waiting.append(Unit(run, future, loop))
+        if not self._is_calling:
+            self._is_calling = True
+            loop.call_soon(self._call, loop, 0, MAX_TURNS)
         return await future
 
     def close(self) -> None:
         """Finish what is queued and end the thread; blocks."""
         if not self._closing:
             self._closing = True
-            self._queue.put(None)
+            self._calls.put(False)
         if self._thread.is_alive():
             self._thread.join()
 
+    def _call(self, loop: asyncio.AbstractEventLoop, seen: int, turns: int) -> None:
+        """Wake the thread once a turn of the loop brings no more: what arrived together shares a commit."""
+        waiting = len(self._waiting)
+        if turns and seen < waiting < MAX_BATCH:
+            loop.call_soon(self._call, loop, waiting, turns - 1)
+            return
+        self._is_calling = False
+        self._calls.put(True)
+
     def _work(self) -> None:
-        while True:
-            batch, last = self._next_batch()
-            if batch:
+        goes_on = True
+        while goes_on:
+            goes_on = self._calls.get()
+            while batch := self._next_batch():
                 self._do(batch)
                 _answer(batch)
                 self._tell(batch)
-            if last:
-                return
 
-    def _next_batch(self) -> tuple[list[Unit], bool]:
-        """Wait for one unit, then take all that is queued; also says whether that was the last batch."""
-        item = self._queue.get()
+    def _next_batch(self) -> list[Unit]:
         batch: list[Unit] = []
-        while item is not None:
-            batch.append(item)
-            if len(batch) == MAX_BATCH:
-                return batch, False
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                return batch, False
-        return batch, True
+        with suppress(IndexError):
+            while len(batch) < MAX_BATCH:
+                batch.append(self._waiting.popleft())
+        return batch
 
     def _do(self, batch: list[Unit]) -> None:
         try:
