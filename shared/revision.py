@@ -16,14 +16,23 @@ _GIT_SECONDS = 5.0
 @functools.cache
 def revision() -> str:
     """E.g. `0.1.0`, or `0.1.0+g0123456789ab` from a checkout. Found once: it says what was started."""
-    try:
-        version = metadata.version(DISTRIBUTION)
-    except metadata.PackageNotFoundError:
-        version = "0.0.0"
-    commit = find_commit(Path(__file__).resolve().parent.parent)
+    version, commit = distribution_version(), own_commit()
     if commit is None:
         return version
     return f"{version}{'.' if '+' in version else '+'}g{commit[:12]}"
+
+
+def distribution_version() -> str:
+    """The installed distribution's version; `0.0.0` where none is installed."""
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return "0.0.0"
+
+
+def own_commit() -> str | None:
+    """The commit of the checkout that this code lies in; None when it is no checkout."""
+    return find_commit(Path(__file__).resolve().parent.parent)
 
 
 def find_commit(root: Path) -> str | None:

@@ -20,7 +20,8 @@ _INTRO = """\
 
 `hivectl` runs a hive and steers it. It finds the hive by `hive.json` in the root directory: `--root DIR`,
 else `HIVE_ROOT`, else `$XDG_STATE_HOME/hyperhive` or `~/.local/state/hyperhive`. `--root` and `--json` are
-accepted by every command, before and after its name. `--help` of each command says the same as this page.
+accepted by every command, before and after its name. `--help` of each command says the same as this page;
+`hivectl --version` says which version and commit it is.
 
 It prints where credentials are, never the credentials. Whatever agents wrote is escaped before a terminal
 sees it.
@@ -30,11 +31,13 @@ _JSON = """\
 ## JSON
 
 With `--json` the answer, and nothing else, is on standard output; notes and errors for people are on standard
-error. Lists are a bare array, single things an object. Times are unix seconds, in notices RFC 3339.
+error. Lists are a bare array, single things an object. Times are unix seconds, in notices RFC 3339. `--help`
+is for people: it stays text with `--json`.
 
 """
 
 _ANSWERS: dict[str, str] = {
+    "`--version`": "`version` of the distribution, `commit` of a checkout or null, `revision`: both in one",
     "`up`": "`hive`, `root`, `broker` and `nats` (`url`), `agents` by name (`urls`, `mcp_config`, `claude`), "
     "`failed`: array of texts",
     "`down`": "`running`: false",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
 
 from services.hivectl.hive_file import HiveFile
+from services.hivectl.reading import read_json
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
 from shared.wire.agents import Agent
@@ -20,7 +20,7 @@ def read_surface_urls(mcp_config: Path) -> dict[str, str]:
         Misconfigured: when the file is missing, unreadable or malformed.
     """
     try:
-        servers = json.loads(mcp_config.read_bytes())["mcpServers"]
+        servers = read_json(mcp_config)["mcpServers"]
         return {str(key): str(entry["url"]) for key, entry in servers.items() if "url" in entry}
     except OSError as exc:
         raise Misconfigured(

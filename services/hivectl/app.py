@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import json
+
+import click
+
 from services.hivectl.command import HiveGroup, Lazy
+from services.hivectl.session import Session
+from shared.revision import distribution_version, own_commit, revision
 
 _HERE = "services.hivectl.commands"
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    """Not eager, so that `--json` counts wherever it stands."""
+    if not value or ctx.resilient_parsing:
+        return
+    if ctx.ensure_object(Session).as_json:
+        known = {"version": distribution_version(), "commit": own_commit(), "revision": revision()}
+        click.echo(json.dumps(known, indent=2))
+    else:
+        click.echo(f"hivectl {revision()}")
+    ctx.exit()
+
 
 cli = HiveGroup(
     name="hivectl",
     help="Run a hive of Claude Code agents and steer it.\n\n"
     "Every command takes --root and --json, before or after its name.",
     show_exit_codes=True,
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            callback=_show_version,
+            help="Print the version, and the commit of a checkout.",
+        )
+    ],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     lazy={
         "up": Lazy(f"{_HERE}.up", "up", "Run the whole hive on this machine."),
@@ -33,6 +61,7 @@ cli = HiveGroup(
         ("hivectl up", "run a hive with the agent ruth until Ctrl-C"),
         ("hivectl agent add iris", "add an agent below ruth and start it"),
         ('hivectl send iris "how far are you?"', "answers come with `hivectl inbox`"),
+        ("hivectl --version --json", "`version`, `commit` and `revision`"),
         ("hivectl --json agent list", "the same as `hivectl agent list --json`"),
     ),
 )

@@ -12,7 +12,7 @@ from services.hivectl.render import safe_block
 from services.hivectl.supervisor.children import end_leftovers, list_running
 from services.hivectl.supervisor.console import Console, QuietConsole, TerminalConsole
 from services.hivectl.supervisor.instance import Instance, find_instance, is_running
-from shared.errors import HiveError
+from shared.errors import HiveError, Misconfigured
 from shared.layout import HiveLayout
 
 # An agent may take 120 s to end its turn; then come the broker and NATS.
@@ -63,7 +63,11 @@ def _find(layout: HiveLayout) -> Instance | None:
         if (instance := find_instance(layout)) is not None:
             return instance
         if time.monotonic() > deadline:
-            raise HiveError(f"a supervisor of {layout.root} runs and does not say which process it is")
+            raise Misconfigured(
+                f"a supervisor of {layout.root} runs and does not say which process it is; look for `hivectl "
+                "up` in the list of processes and end it with `kill PID`, which stops the hive in order",
+                code="lock_damaged",
+            )
         time.sleep(_POLL_SECONDS)
     return None
 
@@ -74,7 +78,7 @@ def _signal(instance: Instance, number: signal.Signals) -> None:
     except ProcessLookupError:
         return
     except PermissionError as exc:
-        raise HiveError(
+        raise Misconfigured(
             f"supervisor {instance.pid} belongs to another user; run `hivectl down` as that one"
         ) from exc
 
@@ -87,7 +91,8 @@ def _wait(layout: HiveLayout, console: Console) -> None:
         if time.monotonic() > deadline:
             names = safe_block(", ".join(sorted(running)))
             raise HiveError(
-                f"still running after {DOWN_SECONDS:.0f} s: {names}; `hivectl down --now` ends it at once"
+                f"still running after {DOWN_SECONDS:.0f} s: {names}; `hivectl down --now` ends it at once",
+                code="still_running",
             )
         now = {one.name for one in list_running(layout)}
         for name in sorted(running - now):

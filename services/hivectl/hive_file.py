@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
+from services.hivectl.reading import parse_json, read_regular
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
+
+# A line's end or a control character would end up in a header, or in a command of NATS.
+_SECRET = re.compile("[ -~]+")
+
+
+def _check_url(url: str) -> str:
+    """`urlsplit` raises ValueError for brackets and ports that are none."""
+    parts = urlsplit(url)
+    if not parts.hostname or parts.port == 0:
+        raise ValueError("names no host and port")
+    return url
+
+
+def _check_path(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError("is no path")
+    return path
+
+
+HttpUrl = Annotated[
+    str, StringConstraints(pattern=r"^https?://[A-Za-z0-9.:\[\]-]+$"), AfterValidator(_check_url)
+]
+NatsUrl = Annotated[str, StringConstraints(pattern=r"^(nats|tls)://[^\s/@]+$"), AfterValidator(_check_url)]
+FilePath = Annotated[Path, AfterValidator(_check_path)]
 
 
 class _Part(BaseModel):
@@ -19,16 +45,16 @@ class _Part(BaseModel):
 class BrokerPart(_Part):
     """Where the broker is, and which file holds the operator's credential."""
 
-    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/@]+$")]
-    operator_token_file: Path
+    url: HttpUrl
+    operator_token_file: FilePath
 
 
 class NatsPart(_Part):
     """Where notices are, and the credential that may read them."""
 
-    url: Annotated[str, StringConstraints(pattern=r"^(nats|tls)://[^\s/@]+$")]
+    url: NatsUrl
     reader_user: str
-    reader_password_file: Path
+    reader_password_file: FilePath
     inbox_prefix: str
     durable: str
 
@@ -36,11 +62,11 @@ class NatsPart(_Part):
 class AgentPart(_Part):
     """Where an agent's files are."""
 
-    mcp_config: Path
-    state_dir: Path
-    token_file: Path
-    agent_socket: Path
-    core_socket: Path
+    mcp_config: FilePath
+    state_dir: FilePath
+    token_file: FilePath
+    agent_socket: FilePath
+    core_socket: FilePath
 
 
 class HiveFile(_Part):
@@ -59,7 +85,7 @@ def read_hive_file(layout: HiveLayout) -> HiveFile:
     """
     path = layout.hive_json
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path)
     except FileNotFoundError as exc:
         raise Misconfigured(
             f"no hive at {layout.root} ({path.name} is missing); make one with `hivectl up`, "
@@ -69,7 +95,7 @@ def read_hive_file(layout: HiveLayout) -> HiveFile:
     except OSError as exc:
         raise Misconfigured(f"{path} cannot be read: {exc.strerror}; run hivectl as the hive's user") from exc
     try:
-        return HiveFile.model_validate(json.loads(raw))
+        return HiveFile.model_validate(parse_json(raw))
     except ValueError as exc:
         where = "not JSON"
         if isinstance(exc, ValidationError):
@@ -78,17 +104,23 @@ def read_hive_file(layout: HiveLayout) -> HiveFile:
         raise Misconfigured(f"{path} is wrong ({where}); `hivectl up` writes it anew") from exc
 
 
-def read_secret(path: Path) -> str:
+def read_secret(path: Path, *, form: re.Pattern[str] = _SECRET) -> str:
     """The secret in a file, without the line's end.
 
+    Args:
+        path: the file.
+        form: what it must look like.
+
     Raises:
-        Misconfigured: when the file is missing, unreadable or empty.
+        Misconfigured: when the file is missing, unreadable, empty or damaged.
     """
     try:
-        secret = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else "not text"
-        raise Misconfigured(f"{path} cannot be read: {reason}; `hivectl doctor` says more") from exc
-    if not secret:
-        raise Misconfigured(f"{path} is empty; `hivectl doctor` says more")
+        secret = read_regular(path).decode("ascii", "replace").strip()
+    except OSError as exc:
+        raise Misconfigured(f"{path} cannot be read: {exc.strerror}; `hivectl doctor` says more") from exc
+    if not form.fullmatch(secret):
+        what = "is damaged" if secret else "is empty"
+        raise Misconfigured(
+            f"{path} {what}; remove it, then `hivectl down` and `hivectl up` make what is missing"
+        )
     return secret

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
+from pydantic import ValidationError
 
 from shared.errors import HiveError, Misconfigured
+from shared.layout import HiveLayout
 from shared.runtime.ids import new_ulid
 from shared.wire.lifecycle import DriverEvent, DriverEventKind, ExitStatus
 
@@ -64,6 +66,7 @@ class EventSpool:
                 # (sqlite.org/pragma).
                 self._db.execute("PRAGMA synchronous = FULL")
                 self._db.execute(_SCHEMA)
+                _check(self._db)
                 on_failure.pop_all()
         except (sqlite3.Error, OSError) as exc:
             raise Misconfigured(
@@ -107,8 +110,12 @@ class EventSpool:
         """
         self._save()
         with _explain():
-            rows = self._db.execute("SELECT seq, content FROM event ORDER BY seq LIMIT ?", (limit,))
-            found = [SpooledEvent(seq, DriverEvent.model_validate_json(content)) for seq, content in rows]
+            rows = self._db.execute(
+                "SELECT seq, content FROM event ORDER BY seq LIMIT ?", (limit,)
+            ).fetchall()
+            found = [event for seq, content in rows if (event := self._decode(seq, content)) is not None]
+        if rows and not found:
+            return self.list_oldest(limit)
         return found + [SpooledEvent(None, event) for event in self._unsaved[: limit - len(found)]]
 
     def remove(self, events: Sequence[SpooledEvent]) -> None:
@@ -131,6 +138,15 @@ class EventSpool:
             row: tuple[int] = self._db.execute("SELECT count(*) FROM event").fetchone()
         return row[0] + len(self._unsaved)
 
+    def _decode(self, seq: int, content: object) -> SpooledEvent | None:
+        """The event of a row; a damaged one is dropped, for it would hold up all that follows."""
+        try:
+            return SpooledEvent(seq, DriverEvent.model_validate_json(str(content)))
+        except ValidationError:
+            _log.error("driver_event_damaged", seq=seq)
+            self._db.execute("DELETE FROM event WHERE seq = ?", (seq,))
+            return None
+
     def _save(self) -> None:
         while self._unsaved:
             content = self._unsaved[0].model_dump_json()
@@ -146,9 +162,53 @@ class EventSpool:
         self._db.close()
 
 
+def _check(db: sqlite3.Connection) -> None:
+    """Find damage before anything is entrusted to the file; it is small.
+
+    Raises:
+        sqlite3.Error: saying what is wrong.
+    """
+    found = [str(row[0]) for row in db.execute("PRAGMA quick_check(1)")]
+    if found != ["ok"]:
+        raise sqlite3.DatabaseError("; ".join(found))
+    db.execute("SELECT seq, content FROM event LIMIT 1").fetchall()
+
+
+def spool_path(layout: HiveLayout) -> Path:
+    """Where a hive's spool is."""
+    return layout.database.with_name("driver-spool.sqlite")
+
+
+def inspect_spool(path: Path) -> tuple[int, int | None]:
+    """How many events wait in a spool that somebody else may be using, and when the oldest one happened.
+
+    Raises:
+        HiveError: `storage_failed`, when it is damaged or cannot be read.
+    """
+    if not path.exists():
+        return 0, None
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with (
+        _explain(f"{path} is damaged or cannot be read"),
+        contextlib.closing(sqlite3.connect(uri, uri=True)) as db,
+    ):
+        _check(db)
+        query = "SELECT count(*), (SELECT content FROM event ORDER BY seq LIMIT 1) FROM event"
+        row: tuple[int, str | None] = db.execute(query).fetchone()
+    try:
+        return row[0], None if row[1] is None else DriverEvent.model_validate_json(row[1]).at
+    except ValidationError as exc:
+        raise HiveError(f"{path} holds what is no event", code="storage_failed") from exc
+
+
+def sqlite_version() -> str:
+    """Of the library that this Python is linked with, as are the units that it runs."""
+    return sqlite3.sqlite_version
+
+
 @contextlib.contextmanager
-def _explain() -> Iterator[None]:
+def _explain(what: str = "the driver's spool cannot be used") -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as exc:
-        raise HiveError(f"the driver's spool cannot be used: {exc}", code="storage_failed") from exc
+        raise HiveError(f"{what}: {exc}", code="storage_failed") from exc

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 
 from services.hivectl.doctor.check import Check, error, warning
+from services.hivectl.doctor.contents import check_contents
 from services.hivectl.doctor.files import check_agent_files, check_hive_files, check_root
 from services.hivectl.doctor.hive_state import BrokerState, ask_broker, ask_nats
 from services.hivectl.doctor.machine import check_isolation, check_machine
@@ -22,18 +25,19 @@ from shared.layout import HiveLayout
 _AT_ONCE = 8
 
 
-def examine(layout: HiveLayout) -> list[Check]:
+def examine(layout: HiveLayout, *, now: Callable[[], float] = time.time) -> list[Check]:
     """All checks of one hive."""
     found, usable = check_root(layout)
     checks = [*check_machine(layout.root), *found]
     if not usable:
         return checks
+    checks += check_contents(layout, now=now())
     found, hive = check_hive_files(layout)
     checks += found
     if hive is None:
         return checks
     checks += [*check_agent_files(layout, hive), check_isolation(layout, hive.agents)]
-    up = is_running(layout)
+    up = _is_up(layout)
     broker = ask_broker(hive, is_nats_ours=_is_nats_ours(layout))
     checks += [*broker.checks, *check_readers(layout, hive, broker)]
     ports = [ExpectedPort(_port(hive.broker.url), "the broker", answered=broker.answered, wanted=up)]
@@ -71,6 +75,13 @@ def _check_agents(
         reports = list(pool.map(lambda one: check_agent(one, layout.agent(one.name).mcp_config), complete))
     checks += [check for found, _ in reports for check in found]
     return checks, [port for _, expected in reports for port in expected]
+
+
+def _is_up(layout: HiveLayout) -> bool:
+    try:
+        return is_running(layout)
+    except Misconfigured:
+        return False  # said already
 
 
 def _is_nats_ours(layout: HiveLayout) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import shlex
@@ -13,11 +12,14 @@ from pathlib import Path
 from services.hivectl.doctor.check import Check, error, passed, warning
 from services.hivectl.hive_file import HiveFile, read_hive_file
 from services.hivectl.provision import readers_dir
+from services.hivectl.reading import read_json, read_regular
 from shared.errors import Misconfigured
 from shared.layout import AgentLayout, HiveLayout, check_socket_path
+from shared.runtime.credential import TOKEN
 
 _PRIVATE_DIR = 0o700
 _PRIVATE_FILE = 0o600
+_COMPLETE = "then `hivectl down` and `hivectl up` make what is missing"
 AGENT_USER_PREFIX = "hive-agent-"
 
 
@@ -105,13 +107,15 @@ def check_agent_files(
 def _check_agreement(name: str, agent: str, paths: AgentLayout) -> list[Check]:
     mend = f"hivectl token rotate {agent}"
     try:
-        token = paths.token_file.read_text(encoding="ascii").strip()
-        servers = json.loads(paths.mcp_config.read_bytes())["mcpServers"]
+        token = read_regular(paths.token_file).decode("ascii", "replace").strip()
+        servers = read_json(paths.mcp_config)["mcpServers"]
         headers = [entry["headers"]["Authorization"] for entry in servers.values()]
     except OSError:
         return []  # said already
     except (ValueError, KeyError, TypeError, AttributeError):
         return [error(name, f"{paths.mcp_config} is no MCP configuration of ours", mend)]
+    if not TOKEN.fullmatch(token):
+        return [error(name, f"{paths.token_file} holds no token", f"remove it, {_COMPLETE}")]
     if any(header != f"Bearer {token}" for header in headers):
         return [error(name, f"{paths.mcp_config} and {paths.token_file} hold different tokens", mend)]
     try:

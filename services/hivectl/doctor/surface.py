@@ -13,6 +13,7 @@ import httpx2
 
 from services.hivectl.doctor.check import Check, error, passed, warning
 from services.hivectl.doctor.ports import ExpectedPort
+from services.hivectl.reading import read_json
 from shared.errors import HiveError, Unauthenticated, Unavailable
 from shared.wire.agents import Agent
 
@@ -86,7 +87,7 @@ def check_agent(agent: Agent, mcp_config: Path) -> tuple[list[Check], list[Expec
     """Whether an agent runs as it should, and each of its surfaces serves tools."""
     name = f"agent.{agent.name}"
     try:
-        servers = json.loads(mcp_config.read_bytes())["mcpServers"]
+        servers = read_json(mcp_config)["mcpServers"]
         entries = {str(key): (httpx2.URL(row["url"]), dict(row["headers"])) for key, row in servers.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, httpx2.InvalidURL):
         return [

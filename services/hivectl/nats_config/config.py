@@ -18,7 +18,7 @@ BROKER_USER = "broker"
 SYS_USER = "sys"
 VARZ_SUBJECT = "$SYS.REQ.SERVER.PING.VARZ"
 
-_PASSWORD = re.compile(r"[A-Za-z0-9_-]{16,128}")
+PASSWORD = re.compile(r"[A-Za-z0-9_-]{16,128}")
 # A fetch that has waited longer gets no notice any more; the server's own limit would be 2 minutes.
 _MAX_FETCH_WAIT = "30m"
 _ALL = f"{SUBJECT_ROOT}.>"
@@ -159,7 +159,7 @@ def _service(subject: str, accounts: list[str]) -> str:
 
 
 def _user(name: str, password: str, *, publish: list[str], subscribe: list[str]) -> str:
-    if not _PASSWORD.fullmatch(password):
+    if not PASSWORD.fullmatch(password):
         raise Misconfigured(f"the NATS password of {name} must be 16 to 128 of A-Z, a-z, 0-9, '_' and '-'")
     inbox = f"{inbox_prefix_of(name)}.>"
     return (

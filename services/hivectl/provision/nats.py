@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.hivectl.hive_file import NatsPart, read_secret
-from services.hivectl.nats_config import BROKER_USER, SYS_USER, render_config
+from services.hivectl.nats_config import BROKER_USER, PASSWORD, SYS_USER, render_config
 from services.hivectl.provision.owned import make_owned_dir, write_owned
 from services.hivectl.provision.reader_files import list_readers, reader_file, readers_dir
 from services.hivectl.provision.root import HiveSettings
@@ -51,9 +51,11 @@ def ensure_embedded_nats(layout: HiveLayout, settings: HiveSettings) -> NatsFile
         store_dir=nats_dir / "store",
         server_name=f"hyperhive-{settings.hive_name}",
         hive=settings.hive_name,
-        broker_password=read_secret(broker_file),
-        sys_password=read_secret(sys_file),
-        readers={name: read_secret(reader_file(layout, name)) for name in list_readers(layout)},
+        broker_password=read_secret(broker_file, form=PASSWORD),
+        sys_password=read_secret(sys_file, form=PASSWORD),
+        readers={
+            name: read_secret(reader_file(layout, name), form=PASSWORD) for name in list_readers(layout)
+        },
     )
     write_owned(config, text.encode())
     url = embedded_url(settings)

@@ -78,7 +78,7 @@ def withdraw_reader(layout: HiveLayout, name: str) -> str | None:
     path, aside = reader_file(layout, name), revoked_file(layout, name)
     with hive_lock(layout):
         if path.exists():
-            write_owned(aside, path.read_bytes())
+            write_owned(aside, read_secret(path).encode() + b"\n")
             remove_private(path)
         if find_nats(layout).is_embedded:
             _render(layout)

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.hivectl.provision.owned import make_owned_dir, write_owned
+from services.hivectl.reading import parse_json, read_regular
 from shared.errors import HiveError, Misconfigured
 from shared.layout import DEFAULT_PORT_BASE, HiveLayout, PortPlan
 from shared.runtime.credential import new_token
@@ -55,8 +56,19 @@ def ensure_hive_files(layout: HiveLayout) -> None:
 
 @contextmanager
 def hive_lock(layout: HiveLayout) -> Iterator[None]:
-    """Hold off everybody else who changes files of this hive. Waits; not re-entrant."""
-    fd = os.open(_lock_path(layout), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """Hold off everybody else who changes files of this hive. Waits; not re-entrant.
+
+    Raises:
+        Misconfigured: when the lock's file cannot be opened.
+    """
+    path = _lock_path(layout)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except OSError as exc:
+        raise Misconfigured(
+            f"{path} cannot be opened: {exc.strerror}; remove what is in its place, or run hivectl as the "
+            "hive's user"
+        ) from exc
     try:
         if os.geteuid() == 0:
             owner = layout.run_dir.stat()
@@ -75,15 +87,17 @@ def find_settings(layout: HiveLayout) -> HiveSettings | None:
     """
     path = _settings_path(layout)
     try:
-        return HiveSettings.model_validate_json(path.read_bytes())
+        return HiveSettings.model_validate(parse_json(read_regular(path)))
     except FileNotFoundError:
         return None
-    except ValidationError as exc:
-        first = exc.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        raise Misconfigured(
-            f"{path} is wrong ({where}: {first['msg']}); mend it, or remove it for defaults"
-        ) from exc
+    except OSError as exc:
+        raise Misconfigured(f"{path} cannot be read: {exc.strerror}; run hivectl as the hive's user") from exc
+    except ValueError as exc:
+        where = "not JSON"
+        if isinstance(exc, ValidationError):
+            first = exc.errors(include_input=False, include_url=False)[0]
+            where = f"{'.'.join(map(str, first['loc'])) or 'the document'}: {first['msg']}"
+        raise Misconfigured(f"{path} is wrong ({where}); mend it, or remove it for defaults") from exc
 
 
 def save_settings(layout: HiveLayout, settings: HiveSettings) -> None:

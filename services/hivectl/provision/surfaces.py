@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from services.hivectl.provision.owned import write_owned
+from services.hivectl.reading import read_json, read_regular
 from shared.layout import AGENT_PORT_BLOCK, AgentLayout, HiveLayout, PortPlan
 
 # In the order of their ports; those without a unit yet are absent.
@@ -34,8 +35,12 @@ def build_mcp_config(ports: PortPlan, block: int, token: str) -> dict[str, Any]:
 def write_mcp_config(paths: AgentLayout, ports: PortPlan, block: int, token: str) -> None:
     """Write `mcp.json` (0600, atomically), unless it says the same already."""
     data = json.dumps(build_mcp_config(ports, block, token), indent=2).encode() + b"\n"
-    if not paths.mcp_config.exists() or paths.mcp_config.read_bytes() != data:
-        write_owned(paths.mcp_config, data)
+    try:
+        if read_regular(paths.mcp_config) == data:
+            return
+    except OSError:
+        pass  # missing, or something else is in its place
+    write_owned(paths.mcp_config, data)
 
 
 def list_blocks(layout: HiveLayout, ports: PortPlan) -> dict[str, int]:
@@ -46,9 +51,9 @@ def list_blocks(layout: HiveLayout, ports: PortPlan) -> dict[str, int]:
     found = {}
     for config in sorted((layout.root / "agents").glob("*/mcp.json")):
         try:
-            url = json.loads(config.read_bytes())["mcpServers"][BUILT_SURFACES[0]]["url"]
+            url = read_json(config)["mcpServers"][BUILT_SURFACES[0]]["url"]
             offset = (urlsplit(url).port or 0) - ports.surface(0, BUILT_SURFACES[0])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
         block, rest = divmod(offset, AGENT_PORT_BLOCK)
         if rest == 0 and 0 <= block < ports.max_blocks:

@@ -15,9 +15,10 @@ from services.hivectl.provision.owned import read_owned, write_owned
 from services.hivectl.provision.records import refresh_hive_file
 from services.hivectl.provision.root import hive_lock
 from services.hivectl.provision.surfaces import write_mcp_config
+from services.hivectl.reading import parse_json
 from shared.errors import Conflict, Misconfigured
 from shared.layout import AgentLayout, HiveLayout, PortPlan
-from shared.runtime.credential import MAX_RETIRING, hash_token, new_token, retiring_path
+from shared.runtime.credential import MAX_RETIRING, TOKEN, hash_token, new_token, retiring_path
 from shared.runtime.files import remove_private
 from shared.wire.agents import Agent, RotateToken
 
@@ -108,7 +109,7 @@ def _note_retiring(paths: AgentLayout, sha256: str) -> None:
 def _read_retiring(paths: AgentLayout) -> dict[str, int]:
     """When each earlier token ends, by its hash; nothing where the note is damaged."""
     try:
-        found = json.loads(read_owned(retiring_path(paths.token_file)))
+        found = parse_json(read_owned(retiring_path(paths.token_file)))
         return {
             str(row["sha256"]): int(row["expires_at"])
             for row in (found if isinstance(found, list) else [found])
@@ -127,7 +128,7 @@ def read_token(paths: AgentLayout) -> str:
     """The token in force.
 
     Raises:
-        Misconfigured: when the file is missing or empty.
+        Misconfigured: when the file is missing, or holds no token.
     """
     return _read(paths.token_file)
 
@@ -142,6 +143,7 @@ def _read(path: Path) -> str:
         token = read_owned(path).decode("ascii", "replace").strip()
     except OSError as exc:
         raise Misconfigured(f"{path} cannot be read: {exc.strerror}; `hivectl up` mends it") from exc
-    if not token:
-        raise Misconfigured(f"{path} is empty; remove it, and `hivectl up` makes a new one")
+    if not TOKEN.fullmatch(token):
+        what = "holds no token" if token else "is empty"
+        raise Misconfigured(f"{path} {what}; remove it, and `hivectl up` sees to a new one")
     return token

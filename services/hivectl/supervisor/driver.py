@@ -15,6 +15,7 @@ import structlog
 
 from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
 from services.hivectl.supervisor.console import Console
+from services.hivectl.supervisor.trouble import Trouble
 from shared.errors import HiveError, Unavailable
 from shared.runtime.backoff import Backoff
 from shared.runtime.ids import new_ulid
@@ -67,6 +68,7 @@ class ProcessDriver:
         """Claim until cancelled; each job runs in `jobs`."""
         driver_id = new_ulid()
         backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
+        trouble = Trouble(_log, failed="claim_failed", recovered="claims_recovered")
         while True:
             try:
                 job = await self._link.claim(ClaimRequest(driver_id=driver_id, wait_seconds=CLAIM_SECONDS))
@@ -79,10 +81,11 @@ class ProcessDriver:
                 if not isinstance(exc, Unavailable):
                     # A job may have been claimed by the answer that was lost: a new driver gets it again.
                     driver_id = new_ulid()
-                _log.warning("claim_failed", code=exc.code)
+                trouble.note(exc.code, reason=exc.message)
                 await anyio.sleep(backoff.next())
                 continue
             backoff.reset()
+            trouble.clear()
             # What we were given before is being done, or its end is in the spool.
             if job is not None and self._is_new(job.id):
                 jobs.start_soon(self._perform, job)

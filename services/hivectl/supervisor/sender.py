@@ -8,6 +8,7 @@ import anyio
 import structlog
 
 from services.hivectl.spool import EventSpool, SpooledEvent
+from services.hivectl.supervisor.trouble import Trouble
 from shared.errors import HiveError, InvalidInput
 from shared.runtime.backoff import Backoff
 from shared.wire.lifecycle import DriverEvents
@@ -40,18 +41,20 @@ class EventSender:
     async def run(self) -> None:
         """Send until cancelled."""
         backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
+        trouble = Trouble(_log, failed="driver_events_not_sent", recovered="driver_events_sent_again")
         while True:
             self._wake = anyio.Event()
-            batch = self._spool.list_oldest(BATCH)
-            if not batch:
-                self._empty.set()
-                await self._wake.wait()
-                continue
             try:
+                batch = self._spool.list_oldest(BATCH)
+                if not batch:
+                    self._empty.set()
+                    await self._wake.wait()
+                    continue
                 await self._send(batch)
                 backoff.reset()
+                trouble.clear()
             except HiveError as exc:
-                _log.warning("driver_events_not_sent", waiting=self._spool.count(), code=exc.code)
+                trouble.note(exc.code, reason=exc.message)
                 await anyio.sleep(backoff.next())
 
     async def wait_empty(self) -> None:

@@ -13,7 +13,7 @@ import anyio
 import structlog
 
 from services.hivectl.provision import ensure_hive_files
-from services.hivectl.spool import EventSpool
+from services.hivectl.spool import EventSpool, spool_path
 from services.hivectl.supervisor.bring_up import StartReport
 from services.hivectl.supervisor.children import end_leftovers
 from services.hivectl.supervisor.console import Console
@@ -57,7 +57,7 @@ def supervise(request: UpRequest, console: Console, *, on_up: Callable[[StartRep
             foreign = plan.nats.url if plan.nats.config is None else None
             whoami |= {"port_base": port_base, "nats_url": foreign}
             lock.describe(whoami)
-            spool = EventSpool(layout.database.with_name("driver-spool.sqlite"))
+            spool = EventSpool(spool_path(layout))
             _log.info("supervisor_started", root=str(layout.root), port_base=port_base, revision=revision())
 
             def tell_stopping() -> None:

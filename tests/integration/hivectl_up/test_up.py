@@ -224,6 +224,21 @@ def test_destroyed_is_the_only_notice_of_a_destroy_also_during_a_restart_that_ha
     assert notices_of(hive, "olga") == ["started", "destroyed"]
 
 
+def test_down_finds_the_supervisor_of_a_damaged_lock_and_doctor_says_that_it_is(hive: Hive) -> None:
+    hive.up()
+    lock = hive.layout.run_dir / "supervisor.lock"
+    lock.write_text('{"pid": 1, "started_at"')
+    found = {check["name"]: check for check in hive.ctl("doctor")["checks"] if not check["ok"]}
+    assert str(lock) in found["files.contents"]["detail"]
+    assert "hivectl down" in found["files.contents"]["mend"]
+    hive.down()
+    assert hive.pids() == {}
+    hive.up()
+    assert "files.contents" not in {
+        check["name"] for check in hive.ctl("doctor")["checks"] if not check["ok"]
+    }
+
+
 def test_of_two_at_once_one_runs_the_hive_and_the_other_joins() -> None:
     with new_root() as fresh:
         base = ("--port-base", str(fresh.ports.base))

@@ -1,13 +1,14 @@
 """The spool: ordered, durable, and of use while the disk is full."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
-from services.hivectl.spool import EventSpool
-from shared.errors import Misconfigured
+from services.hivectl.spool import EventSpool, inspect_spool
+from shared.errors import HiveError, Misconfigured
 from shared.wire.lifecycle import DriverEventKind, ExitStatus
 
 
@@ -91,3 +92,45 @@ def test_a_damaged_file_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "spool.sqlite").write_bytes(b"no database, " * 200)
     with pytest.raises(Misconfigured, match="move it away"):
         EventSpool(tmp_path / "spool.sqlite")
+
+
+def test_a_file_that_is_damaged_inside_is_found_before_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "spool.sqlite"
+    with closing(EventSpool(path)) as spool:
+        for agent in range(1, 101):
+            spool.append(DriverEventKind.STARTED, agent)
+    content = bytearray(path.read_bytes())
+    content[4096:4600] = b"x" * 504
+    path.write_bytes(content)
+    with pytest.raises(Misconfigured, match="move it away"):
+        EventSpool(path)
+    with pytest.raises(HiveError, match="is damaged"):
+        inspect_spool(path)
+
+
+def test_another_database_in_its_place_is_a_clear_error(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "spool.sqlite")) as other:
+        other.execute("CREATE TABLE event (id INTEGER)")
+    with pytest.raises(Misconfigured, match="move it away"):
+        EventSpool(tmp_path / "spool.sqlite")
+
+
+def test_a_damaged_event_does_not_hold_up_the_others(spool: EventSpool) -> None:
+    for agent in (1, 2, 3):
+        spool.append(DriverEventKind.STARTED, agent)
+    spool._db.execute("UPDATE event SET content = '{' WHERE seq = 2")
+    assert [one.event.agent_id for one in spool.list_oldest(100)] == [1, 3]
+    spool._db.execute("UPDATE event SET content = x'00ff' WHERE seq = 1")
+    assert [one.event.agent_id for one in spool.list_oldest(1)] == [3]
+    assert spool.count() == 1
+
+
+def test_who_looks_into_it_sees_how_many_wait_and_since_when(tmp_path: Path) -> None:
+    path = tmp_path / "spool.sqlite"
+    assert inspect_spool(path) == (0, None)
+    times = iter((40, 41))
+    with closing(EventSpool(path, now=lambda: next(times))) as spool:
+        assert inspect_spool(path) == (0, None)
+        for agent in (1, 2):
+            spool.append(DriverEventKind.STARTED, agent)
+        assert inspect_spool(path) == (2, 40)

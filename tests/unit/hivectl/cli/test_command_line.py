@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import click
@@ -31,6 +32,7 @@ from shared.errors import (
     Unauthenticated,
     Unavailable,
 )
+from shared.revision import own_commit, revision
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +97,23 @@ def test_help_documents_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> No
     out = capsys.readouterr().out
     for code in ExitCode:
         assert re.search(rf"^ +{code.value} ", out, re.MULTILINE), code
+
+
+@pytest.mark.parametrize("args", [["--version", "--json"], ["--json", "--version"]], ids=" ".join)
+def test_version_says_distribution_and_commit(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"hivectl {revision()}\n"
+    assert run(args) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "version": metadata.version("hyperhive"),
+        "commit": own_commit(),
+        "revision": revision(),
+    }
+
+
+def test_help_is_text_also_with_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["agent", "list", "--help", "--json"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: hivectl agent list")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from services.hivectl.provision.surfaces import write_mcp_config
 from shared.layout import HiveLayout, PortPlan
 from shared.runtime.files import make_private_dir, write_private
 
+TOKEN = "s3cret-of-iris-and-nobody-else"
+
 
 @pytest.fixture
 def free_port() -> int:
@@ -37,8 +39,8 @@ def layout(tmp_path: Path, free_port: int) -> HiveLayout:
     paths = layout.agent("iris")
     for directory in (paths.home, paths.state_dir, paths.claude_dir, paths.daemons_dir, paths.run):
         make_private_dir(directory)
-    write_private(paths.token_file, b"s3cret\n")
-    write_mcp_config(paths, PortPlan(free_port), 0, "s3cret")
+    write_private(paths.token_file, f"{TOKEN}\n".encode())
+    write_mcp_config(paths, PortPlan(free_port), 0, TOKEN)
     part = AgentPart(
         mcp_config=paths.mcp_config,
         state_dir=paths.state_dir,
@@ -107,12 +109,12 @@ def test_symbolic_link_in_place_of_a_token_is_found(layout: HiveLayout, tmp_path
 
 
 def test_tokens_that_differ_are_found_and_not_shown(layout: HiveLayout) -> None:
-    write_private(layout.agent("iris").token_file, b"another\n")
+    write_private(layout.agent("iris").token_file, b"another-token-of-twenty\n")
     found = _problems(layout)["files.agent.iris"]
     assert found.mend == "hivectl token rotate iris"
     text = json.dumps([check.as_json() for check in examine(layout)])
-    assert "s3cret" not in text
-    assert "another" not in text
+    assert TOKEN not in text
+    assert "another-token" not in text
 
 
 def test_interrupted_agent_add_is_a_warning(layout: HiveLayout) -> None:

@@ -4,13 +4,15 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from services.hivectl.supervisor.children import ChildRegister, end_leftovers, list_running
 from services.hivectl.supervisor.environment import broker_settings, surface_settings, unit_environment
-from services.hivectl.supervisor.instance import acquire, find_instance, is_running
+from services.hivectl.supervisor.instance import acquire, find_instance, is_running, lock_path
 from services.hivectl.supervisor.listeners import Listeners, check_port_free
 from services.hivectl.supervisor.log_file import LogFile
 from services.hivectl.supervisor.spawn import spawn
@@ -75,6 +77,60 @@ def test_there_is_one_supervisor_and_it_is_known(layout: HiveLayout) -> None:
     lock.release()
     assert not is_running(layout)
     assert find_instance(layout) is None
+
+
+HOLD = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+fcntl.flock(fd, fcntl.LOCK_EX)
+os.write(fd, sys.argv[2].encode())
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_by_another(layout: HiveLayout, content: str, *, name: str = "hivectl") -> Iterator[int]:
+    """Somebody else holds the lock, under a name, and has written this into it."""
+    lock_path(layout).touch(0o600)
+    command = [sys.executable, "-c", HOLD, str(lock_path(layout)), content, name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process.pid
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "no JSON",
+        "[]",
+        "null",
+        "[" * 50_000,
+        "{}",
+        '{"pid": "x", "started_at": 1}',
+        '{"pid": 1e999, "started_at": 1}',
+    ]
+    + [f'{{"pid": {pid}, "started_at": 1}}' for pid in (-1, 0, 1, 2, 99_999_999)],
+    ids=lambda text: text[:20],
+)
+def test_of_a_damaged_lock_the_kernel_says_who_holds_it(layout: HiveLayout, content: str) -> None:
+    with held_by_another(layout, content) as pid:
+        instance = find_instance(layout)
+        assert instance is not None
+        assert instance.pid == pid
+
+
+def test_a_damaged_lock_of_nobody_we_can_see_says_what_to_do(layout: HiveLayout) -> None:
+    with held_by_another(layout, "no JSON", name="foreign"), pytest.raises(Misconfigured) as caught:
+        find_instance(layout)
+    assert caught.value.code == "lock_damaged"
+    assert f"fuser {lock_path(layout)}" in caught.value.message
+
+
+def test_a_lock_that_is_held_and_not_yet_written_is_waited_for(layout: HiveLayout) -> None:
+    with held_by_another(layout, ""):
+        assert find_instance(layout) is None
 
 
 def test_a_child_does_not_hold_the_lock(layout: HiveLayout) -> None:
