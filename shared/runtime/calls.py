@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -38,23 +37,22 @@ class Attempts:
     """Whether any attempt of one call may have been acted on without our knowing."""
 
     def __init__(self) -> None:
-        self._left = False
+        self._has_left = False
         self._lost = False
 
-    async def trace(self, event: str, _info: Mapping[str, Any]) -> None:
-        """Hear from httpcore: once a request's first byte leaves, the broker may act on it."""
-        if event.endswith("send_request_headers.started"):
-            self._left = True
+    def left(self) -> None:
+        """Note that a request's first byte leaves: from now on the broker may act on it."""
+        self._has_left = True
 
     def begin(self) -> None:
         """Note that a request is made; one before it that got no answer stays lost."""
         self._lost = self.unsure
-        self._left = False
+        self._has_left = False
 
     def nothing_done(self) -> None:
         """Note an answer which says that this request had no effect."""
-        self._left = False
+        self._has_left = False
 
     @property
     def unsure(self) -> bool:
-        return self._lost or self._left
+        return self._lost or self._has_left

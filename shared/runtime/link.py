@@ -1,14 +1,16 @@
 """HTTP to the broker with deadlines, safe retries and honest errors; knows no route.
 
-Below `BrokerClient`, above httpx2, whose exceptions end here.
+Below `BrokerClient`. Calls go through `exchange`, streams through httpx2, whose exceptions end here.
 """
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TypeVar
+from urllib.parse import urlencode
 
 import anyio
 import httpx2
@@ -25,12 +27,12 @@ from shared.errors import (
 from shared.runtime.backoff import Backoff
 from shared.runtime.calls import Attempts, Call, TryAgain
 from shared.runtime.credential import TokenFile
+from shared.runtime.exchange import CONNECT_SECONDS, Answer, NoAnswer, Peer
 from shared.runtime.ids import new_ulid
 from shared.runtime.log import get_logger, request_id
 
 # How long a token may be refused while a rotation is under way.
 ROTATION_SECONDS = 2.0
-_CONNECT_SECONDS = 3.0
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _MAX_LINE_BYTES = 1_048_576
@@ -48,29 +50,34 @@ class Link:
         self.url = url.rstrip("/")
         self._token_file = token_file
         self._deadline_seconds = deadline_seconds
+        self._program = program
         # Loading the system's certificates costs 20 ms and some MB that a loopback URL has no use for.
         # The empty context trusts nobody, so it fails closed.
-        verify = True if self.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls = (
+            httpx2.create_ssl_context(trust_env=False)
+            if self.url.startswith("https:")
+            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
+        self._peer = Peer(self.url, tls=tls)
         self._http = httpx2.AsyncClient(
-            verify=verify,
+            verify=tls,
             # Proxies and .netrc of the environment must not get to see tokens.
             trust_env=False,
             follow_redirects=False,
-            headers={"User-Agent": program, "Accept": "application/json"},
-            limits=httpx2.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30),
         )
 
     async def aclose(self) -> None:
         """Close all connections; later calls are `Unavailable`."""
+        self._peer.close()
         await self._http.aclose()
 
     async def ask(self, call: Call, result: type[R]) -> R:
         """Make a call and parse its answer."""
-        response = await self._run(call)
+        answer = await self._run(call)
         try:
-            return result.model_validate_json(response.content)
+            return result.model_validate_json(answer.content)
         except ValidationError as exc:
-            raise self._not_understood(call, response) from exc
+            raise self._not_understood(call, answer) from exc
 
     async def tell(self, call: Call) -> None:
         """Make a call whose answer has no body."""
@@ -83,13 +90,21 @@ class Link:
             Unavailable: when the broker is away, breaks the stream off, or is silent for too long.
             HiveError: what the broker answered instead of a stream.
         """
-        request = self._build(call, httpx2.Timeout(silence_seconds, connect=_CONNECT_SECONDS))
+        headers, content = self._describe(call)
+        request = self._http.build_request(
+            call.method,
+            self.url + call.path,
+            content=content,
+            headers=headers,
+            timeout=httpx2.Timeout(silence_seconds, connect=CONNECT_SECONDS),
+        )
         try:
             response = await self._http.send(request, stream=True)
             try:
                 if response.status_code != 200:
-                    await response.aread()
-                    raise _find_error(response) or self._not_understood(call, response)
+                    after = response.headers.get("Retry-After", "")
+                    answer = Answer(response.status_code, await response.aread(), after)
+                    raise _find_error(answer) or self._not_understood(call, answer)
                 async with aclosing(_split_lines(response.aiter_bytes())) as lines:
                     async for line in lines:
                         yield line
@@ -100,17 +115,17 @@ class Link:
         except httpx2.HTTPError as exc:
             raise self._unreachable() from exc
 
-    async def _run(self, call: Call) -> httpx2.Response:
+    async def _run(self, call: Call) -> Answer:
         """Repeat until answered, or until the deadline."""
         attempts = Attempts()
         backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
-        answer: HiveError | None = None
+        refusal: HiveError | None = None
         with anyio.move_on_after(self._deadline_seconds):
             while True:
                 try:
                     return await self._attempt(call, attempts)
                 except TryAgain as exc:
-                    answer = exc.answer
+                    refusal = exc.answer
                     log.debug("broker_call_repeated", path=call.path, reason=str(exc))
                 await anyio.sleep(backoff.next())
         if attempts.unsure and call.unsure:
@@ -118,61 +133,68 @@ class Link:
                 f"the broker at {self.url} did not answer within {self._deadline_seconds:g} s; {call.unsure}",
                 details={"idempotency_key": call.key} if call.key else {},
             )
-        raise answer or self._unreachable()
+        raise refusal or self._unreachable()
 
-    async def _attempt(self, call: Call, attempts: Attempts) -> httpx2.Response:
+    async def _attempt(self, call: Call, attempts: Attempts) -> Answer:
         """One request, and those that follow a 401 while the token may just be changing hands.
 
         Raises:
             TryAgain: when the broker is away.
             HiveError: what the broker answered.
         """
-        response = await self._request(call, attempts)
-        if response.status_code == 401:
-            response = await self._ask_again_as_rotated(call, attempts, response)
-        if response.is_success:
-            return response
-        error = _find_error(response)
-        if response.status_code in _TRANSIENT:
+        answer = await self._request(call, attempts)
+        if answer.status == 401:
+            answer = await self._ask_again_as_rotated(call, attempts, answer)
+        if answer.is_success:
+            return answer
+        error = _find_error(answer)
+        if answer.status in _TRANSIENT:
             # The broker's own 503 says that nothing was done; a gateway's says nothing of the kind.
             if isinstance(error, Unavailable):
                 attempts.nothing_done()
-            raise TryAgain(f"status {response.status_code}", error)
-        raise error or self._not_understood(call, response)
+            raise TryAgain(f"status {answer.status}", error)
+        raise error or self._not_understood(call, answer)
 
-    async def _ask_again_as_rotated(
-        self, call: Call, attempts: Attempts, response: httpx2.Response
-    ) -> httpx2.Response:
+    async def _ask_again_as_rotated(self, call: Call, attempts: Attempts, answer: Answer) -> Answer:
         pause = _FIRST_PAUSE_SECONDS
         attempts.nothing_done()
         with anyio.move_on_after(ROTATION_SECONDS):
-            while response.status_code == 401:
+            while answer.status == 401:
                 await anyio.sleep(pause)
                 pause *= 2
-                response = await self._request(call, attempts)
-                if response.status_code == 401:
+                answer = await self._request(call, attempts)
+                if answer.status == 401:
                     attempts.nothing_done()
-        if response.status_code == 401:
+        if answer.status == 401:
             raise Unauthenticated(
                 f"the broker at {self.url} does not accept the token in {self._token_file.path}; "
                 "the operator can write a new one (hivectl token rotate NAME), unless the agent was destroyed"
             )
-        return response
+        return answer
 
-    async def _request(self, call: Call, attempts: Attempts) -> httpx2.Response:
-        request = self._build(call, httpx2.Timeout(self._deadline_seconds, connect=_CONNECT_SECONDS))
-        request.extensions["trace"] = attempts.trace
+    async def _request(self, call: Call, attempts: Attempts) -> Answer:
+        headers, content = self._describe(call)
+        target = call.path
+        try:
+            if call.query:
+                target += f"?{urlencode(call.query)}"
+            request = self._peer.encode(call.method, target, headers, content)
+        except UnicodeEncodeError as exc:
+            raise InvalidInput("contains half a surrogate pair; send valid Unicode") from exc
         attempts.begin()
         try:
-            return await self._http.send(request)
-        except httpx2.HTTPError as exc:
-            raise TryAgain(type(exc).__name__) from exc
+            return await self._peer.ask(request, on_leaving=attempts.left)
+        except NoAnswer as exc:
+            raise TryAgain(str(exc)) from exc
 
-    def _build(self, call: Call, timeout: httpx2.Timeout) -> httpx2.Request:
-        """The request under the token as it is now."""
-        if self._http.is_closed:
+    def _describe(self, call: Call) -> tuple[dict[str, str], bytes | None]:
+        """Headers and body, under the token as it is now."""
+        if self._peer.is_closed:
             raise Unavailable("this daemon is stopping; try again in a moment")
         headers = {
+            "User-Agent": self._program,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
             "Authorization": f"Bearer {self._token_file.current()}",
             "X-Request-Id": request_id.get() or new_ulid(),
         }
@@ -182,17 +204,7 @@ class Link:
             content = call.body.model_dump_json(exclude_none=True).encode()
         if call.key is not None:
             headers["Idempotency-Key"] = call.key
-        try:
-            return self._http.build_request(
-                call.method,
-                self.url + call.path,
-                params=dict(call.query) or None,
-                content=content,
-                headers=headers,
-                timeout=timeout,
-            )
-        except UnicodeEncodeError as exc:
-            raise InvalidInput("contains half a surrogate pair; send valid Unicode") from exc
+        return headers, content
 
     def _unreachable(self) -> Unavailable:
         return Unavailable(
@@ -200,27 +212,26 @@ class Link:
             "It is tried anew with every call: try again later"
         )
 
-    def _not_understood(self, call: Call, response: httpx2.Response) -> HiveError:
+    def _not_understood(self, call: Call, answer: Answer) -> HiveError:
         text = f"what answers at {self.url} is not a broker this version understands"
-        log.error("broker_answer_not_understood", path=call.path, status=response.status_code)
-        if call.unsure and response.is_success:
+        log.error("broker_answer_not_understood", path=call.path, status=answer.status)
+        if call.unsure and answer.is_success:
             return OutcomeUnknown(f"{text}; {call.unsure}")
-        return Unavailable(f"{text} (status {response.status_code}); check HIVE_URL and both versions")
+        return Unavailable(f"{text} (status {answer.status}); check HIVE_URL and both versions")
 
 
-def _find_error(response: httpx2.Response) -> HiveError | None:
+def _find_error(answer: Answer) -> HiveError | None:
     """The error a broker answered, or None when the answer is not in a broker's shape."""
     try:
-        body = response.json()
+        body = json.loads(answer.content)
     except (ValueError, RecursionError):
         return None
     if not isinstance(body, dict) or not isinstance(body.get("code"), str):
         return None
-    error = error_from_wire(response.status_code, body)
+    error = error_from_wire(answer.status, body)
     # Also what a proxy in between has set; a date instead of seconds is not worth reading.
-    after = response.headers.get("Retry-After", "")
-    if after.isdecimal() and len(after) < _MAX_DIGITS:
-        error.details.setdefault("retry_after_seconds", int(after))
+    if answer.retry_after.isdecimal() and len(answer.retry_after) < _MAX_DIGITS:
+        error.details.setdefault("retry_after_seconds", int(answer.retry_after))
     return error
 
 
