@@ -22,7 +22,7 @@ from shared.runtime.answers import INTERNAL_MESSAGE, ErrorAnswer, answer_error
 from shared.runtime.faults import register_error_handlers
 from shared.runtime.guard import Authenticate, Guard
 from shared.runtime.ids import new_ulid
-from shared.runtime.log import get_logger, request_id
+from shared.runtime.log import get_logger, hears_debug, request_id
 
 MAX_BODY_BYTES = 1_048_576
 CUT_MESSAGE = "this service stopped before the request was done; it may or may not have taken effect"
@@ -108,9 +108,9 @@ class RequestScope:
             # Once the answer has begun nothing can be added; the connection closes and the caller sees so.
             if answer is not None and status == 0:
                 await answer(scope, receive, send_with_id)
-            log.debug(
-                "request_finished", **facts, status=status, seconds=round(time.monotonic() - started, 4)
-            )
+            if hears_debug():
+                seconds = round(time.monotonic() - started, 4)
+                log.debug("request_finished", **facts, status=status, seconds=seconds)
         except anyio.get_cancelled_exc_class():
             # Only the server's own stop cancels a request from outside.
             log.warning("request_cut", **facts)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _RANDOM_BITS = 80
-_RANDOM_LIMIT = 1 << _RANDOM_BITS
+_DRAW_BYTES = _RANDOM_BITS // 8
+_POOL_DRAWS = 64
 
 
 class _Generator:
@@ -18,15 +19,23 @@ class _Generator:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last = 0
+        self._pool = b""
 
     def next(self) -> int:
         with self._lock:
-            fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbelow(_RANDOM_LIMIT)
-            # Same or earlier millisecond: count on from the last one instead of drawing anew.
-            if fresh >> _RANDOM_BITS <= self._last >> _RANDOM_BITS:
-                fresh = self._last + 1
-            self._last = fresh
-            return fresh
+            now = time.time_ns() // 1_000_000
+            if now <= self._last >> _RANDOM_BITS:
+                # Same or earlier millisecond: count on from the last one instead of drawing anew.
+                self._last += 1
+            else:
+                self._last = now << _RANDOM_BITS | self._draw()
+            return self._last
+
+    def _draw(self) -> int:
+        # Many at once: to ask the kernel takes longer than all the rest.
+        self._pool = self._pool or os.urandom(_DRAW_BYTES * _POOL_DRAWS)
+        drawn, self._pool = self._pool[:_DRAW_BYTES], self._pool[_DRAW_BYTES:]
+        return int.from_bytes(drawn)
 
 
 _generator = _Generator()
@@ -44,4 +53,4 @@ os.register_at_fork(after_in_child=_start_afresh)
 def new_ulid() -> str:
     """A new ULID: 48 bits of milliseconds, 80 random bits; within a process each is above the one before."""
     number = _generator.next()
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(120, -1, -10)])

@@ -22,6 +22,7 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 get_logger = structlog.get_logger
 
 _ROOT = "hyperhive"
+_ours = logging.getLogger(_ROOT)
 # ESC and the like would let a logged name drive the operator's terminal; JSON escapes them anyway.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -64,7 +65,7 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger(_ROOT).setLevel(level.upper())
+    _ours.setLevel(level.upper())
     logging.captureWarnings(capture=True)
     # A closed stderr must not turn every log call into a traceback of its own.
     logging.raiseExceptions = False
@@ -75,6 +76,11 @@ def configure_logging(
         logger_factory=_our_logger,
         cache_logger_on_first_use=False,
     )
+
+
+def hears_debug() -> bool:
+    """Whether events of level debug are written: to ask costs a fraction of telling nobody."""
+    return _ours.isEnabledFor(logging.DEBUG)
 
 
 def _our_logger(*names: str) -> logging.Logger:

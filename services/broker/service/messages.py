@@ -26,6 +26,7 @@ from services.broker.store.agents import AgentRow
 from services.broker.store.messages import NewMessage
 from shared.errors import HiveError, NotFound
 from shared.permissions import Capability
+from shared.runtime.log import hears_debug
 from shared.wire.messages import Message, SendRequest, SendResult, Sent
 from shared.wire.names import EVERYBODY, OPERATOR
 
@@ -106,9 +107,9 @@ class MessageService:
             self._refusals.note(exc, sender=who, recipient=request.to, size=size)
             raise
         self._answers.note(attempt)
-        _log.debug(
-            "message_stored", sender=who, ids=[row.id for row in result.sent][:20], size=len(request.body)
-        )
+        if hears_debug():
+            ids = [row.id for row in result.sent][:20]
+            _log.debug("message_stored", sender=who, ids=ids, size=len(request.body))
         return result
 
     async def get_sent(self, caller: AgentCaller, message_id: int) -> Message:
