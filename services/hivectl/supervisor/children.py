@@ -62,6 +62,10 @@ class ChildRegister:
             # A full disk must not keep a unit from running; only a later `up` may have to wait for a port.
             _log.warning("children_not_noted", reason=exc.strerror)
 
+    def has(self, pid: int) -> bool:
+        """Whether a process is one of these, and not reaped yet."""
+        return any(child.pid == pid and child.status is None for child, _ in self._rows)
+
 
 def list_running(layout: HiveLayout) -> list[Leftover]:
     """What the file names and still runs."""

@@ -20,9 +20,12 @@ from services.hivectl.supervisor.broker_link import BrokerLink
 from services.hivectl.supervisor.children import ChildRegister
 from services.hivectl.supervisor.console import Console
 from services.hivectl.supervisor.driver import ProcessDriver
+from services.hivectl.supervisor.environment import base_environment
+from services.hivectl.supervisor.fork_server.client import ForkServer
 from services.hivectl.supervisor.infrastructure import Infrastructure
 from services.hivectl.supervisor.listeners import Listeners
 from services.hivectl.supervisor.log_file import LogFile
+from services.hivectl.supervisor.orphans import OrphanReaper, become_subreaper
 from services.hivectl.supervisor.sender import EventSender
 from services.hivectl.supervisor.units import HivePlan, Units
 from shared.errors import HiveError
@@ -64,7 +67,9 @@ class Hive:
         self._on_up = on_up
         self._on_stopping = on_stopping
         self._children = ChildRegister(plan.layout)
-        self._units = Units(plan, listeners, self._children)
+        self._reaper = OrphanReaper(self._children.has)
+        self._fork_server = self._build_fork_server()
+        self._units = Units(plan, listeners, self._children, self._fork_server)
         self._polite = anyio.CancelScope()
         self._work = anyio.CancelScope()
 
@@ -83,6 +88,9 @@ class Hive:
         ):
             await tasks.start(self._watch_signals)
             tasks.start_soon(self._rotate_logs)
+            if self._fork_server is not None:
+                await tasks.start(self._reaper.run)
+                tasks.start_soon(self._fork_server.run, tasks)
             sender = EventSender(self._spool, link, driver_id=new_ulid())
             core = Infrastructure(self._units, tasks, self._console)
             driver = ProcessDriver(link, self._console, build_runner=partial(self._build_runner, tasks))
@@ -136,6 +144,8 @@ class Hive:
         for runner in driver.runners:
             await runner.shut_down(at_once=True)
         await core.stop(at_once=True)
+        if self._fork_server is not None:
+            await self._fork_server.stop()
         self._listeners.close_all()
 
     async def _stop_agent(self, runner: AgentRunner) -> None:
@@ -149,6 +159,19 @@ class Hive:
                 await anyio.sleep(_POLL_SECONDS)
         except HiveError as exc:
             _log.warning("notices_not_awaited", code=exc.code)
+
+    def _build_fork_server(self) -> ForkServer | None:
+        """None where the kernel cannot make forked units children of ours; each is a program then."""
+        if not become_subreaper():
+            return None
+        layout = self._plan.layout
+        return ForkServer(
+            LogFile(layout.logs_dir / "fork-server.log"),
+            base_environment(self._plan.caller),
+            layout.root,
+            adopt=self._children.add,
+            hold=self._reaper.hold,
+        )
 
     def _build_runner(self, tasks: anyio.abc.TaskGroup, agent: AgentRef) -> AgentRunner:
         return AgentRunner(agent, self._units, self._spool, tasks, self._console, put_away=self._put_away)

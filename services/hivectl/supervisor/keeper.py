@@ -99,7 +99,7 @@ class Keeper:
     """One unit. `start` and `stop` must not overlap; a stopped keeper is done with.
 
     Args:
-        launch: starts the process; may raise `HiveError`.
+        launch: starts the process, in bounded time; may raise `HiveError`.
         probe: returns once the unit answers; it is cancelled when the unit ends first.
         persistent: whether a unit that ended before it was ever ready is tried again.
     """
@@ -108,7 +108,7 @@ class Keeper:
         self,
         name: str,
         *,
-        launch: Callable[[], Child],
+        launch: Callable[[], Awaitable[Child]],
         probe: Callable[[], Awaitable[None]],
         listener: KeeperListener,
         persistent: bool,
@@ -213,10 +213,13 @@ class Keeper:
 
     async def _live_once(self, began: float) -> UnitExit:
         try:
-            child = self._child = self._launch()
+            child = self._child = await self._launch()
         except HiveError as exc:
             # As if it had ended at once: what is missing may come back, as after an upgrade in place.
             return UnitExit(ExitStatus(), False, exc.message, None)
+        if self._stop_asked.is_set():
+            # Whoever asked found nothing to signal. It has hardly begun.
+            child.kill()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_ready, began)
             status = await child.wait()

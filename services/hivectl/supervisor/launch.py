@@ -11,19 +11,25 @@ import os
 import signal
 import sys
 
+EXIT_ORPHANED = 128 + signal.SIGTERM
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
+def tie_to(supervisor: int) -> None:
+    """Ask the kernel for SIGTERM at the end of `supervisor`, our parent; end now if it is gone already."""
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    # It may have died before the request: then no signal would ever come.
+    if os.getppid() != supervisor:
+        raise SystemExit(EXIT_ORPHANED)
+
+
 def main() -> None:
-    """Ask the kernel for SIGTERM at the supervisor's end, and exec."""
-    supervisor = int(sys.argv[1])
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-        # It may have died before the request: then no signal would ever come.
-        if os.getppid() != supervisor:
-            raise SystemExit(143)
+    """Tie, and exec."""
+    tie_to(int(sys.argv[1]))
     # This interpreter ignores SIGPIPE, and exec hands that on.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:

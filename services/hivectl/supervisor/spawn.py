@@ -1,4 +1,4 @@
-"""Starts units as processes. The only module that does, so that a parent which forks can take its place.
+"""Starts a program as a unit's process, and what is known of a process once it runs.
 
 Must be called on the main thread: PR_SET_PDEATHSIG fires when the thread that started a process ends.
 """
@@ -10,9 +10,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import anyio
 import anyio.to_thread
@@ -27,59 +28,69 @@ _WAITERS = math.inf
 
 @dataclass(frozen=True)
 class UnitSpec:
-    """What it takes to start a unit. `listen_fd` is inherited under the same number."""
+    """What it takes to start a unit. `inherited_fd` is open in it under the same number.
+
+    Exactly one of `argv` and `module` is given: a program, or a module of ours to be run by this interpreter.
+    """
 
     name: str
-    argv: tuple[str, ...]
     env: Mapping[str, str]
     log: LogFile
     cwd: Path
-    listen_fd: int | None = None
+    argv: tuple[str, ...] = ()
+    module: str = ""
+    inherited_fd: int | None = None
 
-
-def unit_argv(module: str) -> tuple[str, ...]:
-    """The command of one of our units: this interpreter, and no import from the working directory."""
-    return (sys.executable, "-P", "-m", module)
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command line. No module of ours is looked for in the working directory (`-P`)."""
+        return self.argv or (sys.executable, "-P", "-m", self.module)
 
 
 @dataclass
 class Child:
-    """A running process that this one started. Exactly one task may `wait` for it."""
+    """A running process that is a child of this one. Exactly one task may `wait` for it.
+
+    Args:
+        reap: waits for it to end, blocking, and returns what it ended with as `subprocess` does.
+        log_start: how long its log was before it wrote.
+    """
 
     name: str
-    process: subprocess.Popen[bytes]
+    pid: int
     log: LogFile
     log_start: int
-    pidfd: int | None
+    reap: Callable[[], int]
     ended: anyio.Event = field(default_factory=anyio.Event)
     status: ExitStatus | None = None
+    _pidfd: int | None = None
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+    def __post_init__(self) -> None:
+        self._pidfd = _open_pidfd(self.pid)
 
     async def wait(self) -> ExitStatus:
         """Wait for its end, and reap it."""
-        if self.pidfd is None:
+        if self._pidfd is None:
             limiter = anyio.CapacityLimiter(_WAITERS)
-            await anyio.to_thread.run_sync(self.process.wait, abandon_on_cancel=True, limiter=limiter)
+            code = await anyio.to_thread.run_sync(self.reap, abandon_on_cancel=True, limiter=limiter)
         else:
-            await anyio.wait_readable(self.pidfd)
-            os.close(self.pidfd)
-            self.pidfd = None
-        code = self.process.wait()
+            await anyio.wait_readable(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+            code = self.reap()
         self.status = ExitStatus(signal=-code) if code < 0 else ExitStatus(code=code)
         self.ended.set()
         return self.status
 
     def terminate(self) -> None:
         """Ask it to end; what it started is its own to end."""
-        self.process.send_signal(signal.SIGTERM)
+        if self.status is None:
+            os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End it and what stayed in its process group, at once. Nothing happens once it was reaped."""
-        if self.process.returncode is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if self.status is None:
+            os.killpg(self.pid, signal.SIGKILL)
 
     def last_lines(self, *, limit_bytes: int = 1500) -> str:
         """The end of what this life of the unit logged."""
@@ -93,22 +104,27 @@ def spawn(spec: UnitSpec) -> Child:
         Misconfigured: when the program or the log file cannot be opened.
     """
     try:
-        spec.log.rotate()
-        with spec.log.open() as log:
+        with open_log(spec) as log:
             log_start = os.fstat(log.fileno()).st_size
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *spec.argv],
+                [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *spec.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=spec.cwd,
                 env=dict(spec.env),
-                pass_fds=() if spec.listen_fd is None else (spec.listen_fd,),
+                pass_fds=() if spec.inherited_fd is None else (spec.inherited_fd,),
                 process_group=0,
             )
     except OSError as exc:
         raise Misconfigured(f"{spec.name} cannot be started: {exc.strerror} ({exc.filename})") from exc
-    return Child(spec.name, process, spec.log, log_start, _open_pidfd(process.pid))
+    return Child(spec.name, process.pid, spec.log, log_start, reap=process.wait)
+
+
+def open_log(spec: UnitSpec) -> IO[bytes]:
+    """The unit's log, rotated if it is due."""
+    spec.log.rotate()
+    return spec.log.open()
 
 
 def _open_pidfd(pid: int) -> int | None:

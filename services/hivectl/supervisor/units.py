@@ -15,11 +15,12 @@ from services.hivectl.supervisor.environment import (
     surface_settings,
     unit_environment,
 )
+from services.hivectl.supervisor.fork_server.client import ForkServer
 from services.hivectl.supervisor.keeper import Keeper, KeeperListener
 from services.hivectl.supervisor.listeners import Listeners
 from services.hivectl.supervisor.log_file import LogFile
 from services.hivectl.supervisor.probes import Probe, http_probe, nats_probe
-from services.hivectl.supervisor.spawn import Child, UnitSpec, spawn, unit_argv
+from services.hivectl.supervisor.spawn import Child, UnitSpec, spawn
 from shared.layout import HiveLayout
 
 SURFACE_MODULES: Mapping[str, str] = {"hyperhive": "services.hyperhive_mcp"}
@@ -39,10 +40,13 @@ class HivePlan:
 class Units:
     """Builds keepers. Holds the listening sockets."""
 
-    def __init__(self, plan: HivePlan, listeners: Listeners, children: ChildRegister) -> None:
+    def __init__(
+        self, plan: HivePlan, listeners: Listeners, children: ChildRegister, fork_server: ForkServer | None
+    ) -> None:
         self._plan = plan
         self._listeners = listeners
         self._children = children
+        self._fork_server = fork_server
 
     def build_nats(self, listener: KeeperListener) -> Keeper | None:
         """The embedded server, if there is one. It binds its port itself."""
@@ -88,7 +92,9 @@ class Units:
                 plan.layout, plan.settings.ports, agent.name, agent.port_block, surface
             )
             spec = self._own(f"{surface}-{agent.name}", surface, SURFACE_MODULES[surface], settings, port)
-            keepers[surface] = self._keep(spec, http_probe(port), listener, persistent=persistent)
+            keepers[surface] = self._keep(
+                spec, http_probe(port), listener, persistent=persistent, by_fork=True
+            )
         return keepers
 
     def close_sockets(self, agent: AgentRef) -> None:
@@ -104,15 +110,27 @@ class Units:
         listen_fd = self._listeners.bind(port, name)
         return UnitSpec(
             name=name,
-            argv=unit_argv(module),
+            module=module,
             env=unit_environment(self._plan.caller, unit, settings, listen_fd=listen_fd),
             log=self._log(name),
             cwd=self._plan.layout.root,
-            listen_fd=listen_fd,
+            inherited_fd=listen_fd,
         )
 
-    def _keep(self, spec: UnitSpec, probe: Probe, listener: KeeperListener, *, persistent: bool) -> Keeper:
-        def launch() -> Child:
+    def _keep(
+        self,
+        spec: UnitSpec,
+        probe: Probe,
+        listener: KeeperListener,
+        *,
+        persistent: bool,
+        by_fork: bool = False,
+    ) -> Keeper:
+        async def launch() -> Child:
+            if by_fork and self._fork_server is not None:
+                forked = await self._fork_server.fork(spec)
+                if forked is not None:
+                    return forked
             child = spawn(spec)
             self._children.add(child)
             return child
