@@ -75,8 +75,9 @@ def on_terminal(root: Path, *args: str) -> Iterator[Terminal]:
     os.set_blocking(ours, False)
     try:
         with process:
-            yield Terminal(process, ours)
-            process.kill()
+            try:
+                yield Terminal(process, ours)
+            finally:
+                process.kill()
     finally:
-        process.kill()
         os.close(ours)

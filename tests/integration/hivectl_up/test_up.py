@@ -50,7 +50,7 @@ def is_open(port: int) -> bool:
 
 
 def test_nats_the_broker_and_each_agent_run(hive: Hive) -> None:
-    assert sorted(hive.pids()) == ["broker", "hyperhive-iris", "hyperhive-ruth", "nats"]
+    assert sorted(hive.pids()) == ["broker", "fork-server", "hyperhive-iris", "hyperhive-ruth", "nats"]
     agents = {agent["name"]: agent for agent in hive.ctl("agent", "list")}
     assert {name: (agent["parent"], agent["running"]) for name, agent in agents.items()} == {
         "ruth": (None, True),
@@ -158,7 +158,7 @@ def test_one_stopped_or_never_started_stays_down_over_down_and_up_and_its_port_i
     assert hive.pids() == {}
     assert not is_open(hive.ports.broker)
     hive.up()
-    assert sorted(hive.pids()) == ["broker", "hyperhive-ruth", "nats"]
+    assert sorted(hive.pids()) == ["broker", "fork-server", "hyperhive-ruth", "nats"]
     assert not is_open(hive.ports.surface(1, "hyperhive"))
     hive.up("--agent", "iris")
     assert "hyperhive-iris" in hive.pids()
@@ -244,7 +244,7 @@ def test_of_two_at_once_one_runs_the_hive_and_the_other_joins() -> None:
         base = ("--port-base", str(fresh.ports.base))
         both = [fresh.start("up", "--detach", *base), fresh.start("up", "--detach", *base)]
         assert [one.end() for one in both] == [0, 0]
-        assert sorted(fresh.pids()) == ["broker", "hyperhive-ruth", "nats"]
+        assert sorted(fresh.pids()) == ["broker", "fork-server", "hyperhive-ruth", "nats"]
 
 
 def test_down_is_down_where_nothing_runs(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_after_a_killed_supervisor_the_next_up_takes_over(hive: Hive) -> None:
     supervisor = json.loads((hive.layout.run_dir / "supervisor.lock").read_text())["pid"]
     os.kill(supervisor, 9)
     hive.up()
-    assert sorted(hive.pids()) == ["broker", "hyperhive-iris", "hyperhive-ruth", "nats"]
+    assert sorted(hive.pids()) == ["broker", "fork-server", "hyperhive-iris", "hyperhive-ruth", "nats"]
     inbox = json.dumps(hive.ctl("agent", "inbox", "ruth", "--all"))
     assert "ContainerCrash" in inbox
 
@@ -309,4 +309,4 @@ def test_a_root_with_spaces_and_closed_streams_will_do() -> None:
             ["/bin/sh", "-c", command, BIN / "hivectl", fresh.layout.root], timeout=60, check=False
         )
         assert done.returncode == 0
-        assert sorted(fresh.pids()) == ["broker", "hyperhive-ruth", "nats"]
+        assert sorted(fresh.pids()) == ["broker", "fork-server", "hyperhive-ruth", "nats"]

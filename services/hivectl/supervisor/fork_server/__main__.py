@@ -1,7 +1,7 @@
-"""The fork server: `-m services.hivectl.supervisor.fork_server SOCKET_FD`. One thread, no event loop, no secrets.
+"""The fork server: `-m services.hivectl.supervisor.fork_server SOCKET_FD`. One thread, no loop, no secrets.
 
-A unit is a grandchild: its parent between ends at once, and the supervisor, a subreaper (prctl(2)), inherits it. So
-the supervisor waits for it as for any child of its own, and no unit ends with this process.
+A unit is a grandchild: its parent between ends at once, and the supervisor, a subreaper (prctl(2)), inherits
+it. So the supervisor waits for it as for any child of its own, and no unit ends with this process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     setproctitle.setproctitle("hivectl fork server")
     with socket.socket(fileno=int(sys.argv[1])) as link:
         link.set_inheritable(False)
-        link.send(encode_answer(ready=True))
+        link.send(encode_answer({"ready": True}))
         unit = _serve(link, code)
     if unit is not None:
         become(*unit, supervisor)
@@ -54,7 +54,7 @@ def _serve(link: socket.socket, code: CodeOnDisk) -> tuple[ForkRequest, list[int
             return ForkRequest.decode(packet), descriptors
         for descriptor in descriptors:
             os.close(descriptor)
-        link.send(encode_answer(**answer))
+        link.send(encode_answer(answer))
 
 
 def _fork_if_sound(code: CodeOnDisk) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from services.hivectl.supervisor.launch import EXIT_ORPHANED, tie_to
 
 
 def become(request: ForkRequest, descriptors: list[int], supervisor: int) -> NoReturn:
-    """Wait for the supervisor's word, then be the unit until it ends. Nothing else may be left on the stack."""
+    """Wait for the supervisor's word, then be the unit until it ends. Leaves nothing to return to."""
     go, stdin, log, *listener = descriptors
     if not os.read(go, 1):
         # It has given up on us, or is gone; it may have started the unit in another way.

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -78,6 +78,15 @@ class ForkServer:
         Raises:
             OSError: when the unit's log cannot be opened.
         """
+        packet = ForkRequest(
+            module=spec.module,
+            title=f"{spec.name}: {spec.module}",
+            env=spec.env,
+            cwd=str(spec.cwd),
+            listen_fd=spec.inherited_fd,
+        ).encode()
+        if len(packet) > MAX_PACKET_BYTES:
+            return None
         async with self._turn:
             for _ in ("as it is", "renewed"):
                 with anyio.move_on_after(READY_SECONDS):
@@ -85,7 +94,7 @@ class ForkServer:
                 if not self._is_ready or self._link is None:
                     return None
                 with self._hold():
-                    answer = await self._request(self._link, spec)
+                    answer = await self._request(self._link, spec, packet)
                 if isinstance(answer, Child):
                     return answer
                 _log.warning("unit_not_forked", name=spec.name, **answer)
@@ -94,24 +103,18 @@ class ForkServer:
                     return None
         return None
 
-    async def _request(self, link: socket.socket, spec: UnitSpec) -> Child | dict[str, Any]:
+    async def _request(self, link: socket.socket, spec: UnitSpec, packet: bytes) -> Child | dict[str, Any]:
         """The process, or why there is none."""
-        with ExitStack() as stack:
-            read_fd, write_fd = os.pipe()
-            stack.callback(os.close, write_fd)
-            with os.fdopen(read_fd, "rb") as go, Path(os.devnull).open("rb") as stdin, open_log(spec) as log:
+        read_fd, write_fd = os.pipe()
+        with os.fdopen(write_fd, "wb", buffering=0) as word:
+            # Opened here and not there: a unit inherits nothing that is the server's.
+            stdin_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            with os.fdopen(read_fd, "rb") as go, os.fdopen(stdin_fd, "rb") as stdin, open_log(spec) as log:
                 log_start = os.fstat(log.fileno()).st_size
                 descriptors = [go.fileno(), stdin.fileno(), log.fileno()]
                 descriptors += [] if spec.inherited_fd is None else [spec.inherited_fd]
-                request = ForkRequest(
-                    module=spec.module,
-                    title=f"{spec.name}: {spec.module}",
-                    env=spec.env,
-                    cwd=str(spec.cwd),
-                    listen_fd=spec.inherited_fd,
-                )
                 try:
-                    socket.send_fds(link, [request.encode()], descriptors)
+                    socket.send_fds(link, [packet], descriptors)
                 except OSError as exc:
                     return {"refused": exc.strerror}
             answer = await _receive(link)
@@ -121,7 +124,7 @@ class ForkServer:
             child = Child(spec.name, pid, spec.log, log_start, reap=partial(_reap, pid))
             self._adopt(child)
             # Until here the process waits; had anything failed, the end of the pipe would have ended it.
-            os.write(write_fd, b"!")
+            word.write(b"!")
             return child
 
     async def _launch(self) -> Child:

@@ -1,7 +1,7 @@
 """What supervisor and fork server say to each other over a SOCK_SEQPACKET pair, one JSON object a packet.
 
-The server begins with `{"ready": true}`. A request carries three or four descriptors; the answer to it is one of
-`{"pid": N}`, `{"stale": PATH}` (the code on disk is no longer what was imported; nothing was forked) and
+The server begins with `{"ready": true}`. A request carries three or four descriptors. The answer to it is one
+of `{"pid": N}`, `{"stale": PATH}` (the code on disk is no longer what was imported; nothing was forked) and
 `{"refused": REASON}`.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-# A request is an environment and little else; the kernel's default send buffer holds twice as much (socket(7)).
-MAX_PACKET_BYTES = 100_000
+# A request is an environment and little else. The kernel's usual send buffer holds more (socket(7)).
+MAX_PACKET_BYTES = 128 * 1024
 MAX_DESCRIPTORS = 4
 
 
@@ -21,9 +21,9 @@ MAX_DESCRIPTORS = 4
 class ForkRequest:
     """Which unit to become, and with what.
 
-    The descriptors that go with it, in this order: the read end of a pipe on which the new process waits for one
-    byte (its end without one means: do not start), its standard input, its log, and the listening socket if
-    `listen_fd` says under which number the unit expects one.
+    The descriptors that go with it, in this order: the read end of a pipe on which the new process waits for
+    one byte (its end without one means: do not start), its standard input, its log, and the listening socket
+    if `listen_fd` says under which number the unit expects one.
     """
 
     module: str
@@ -42,7 +42,7 @@ class ForkRequest:
         return cls(**json.loads(packet))
 
 
-def encode_answer(**answer: Any) -> bytes:
+def encode_answer(answer: Mapping[str, Any]) -> bytes:
     """A packet of the server."""
     return json.dumps(answer).encode()
 

@@ -39,7 +39,7 @@ class TinyUnits:
     ) -> dict[str, Keeper]:
         self.listeners.bind(self.port, agent.name)
 
-        def launch() -> Child:
+        async def launch() -> Child:
             self.children.append(spawn(shell_spec(self.directory, self.script)))
             return self.children[-1]
 

@@ -139,7 +139,7 @@ def test_a_child_does_not_hold_the_lock(layout: HiveLayout) -> None:
     lock.release()
     assert not is_running(layout)
     child.kill()
-    child.process.wait()
+    child.reap()
 
 
 def test_processes_of_an_earlier_supervisor_are_waited_for_and_ended(layout: HiveLayout) -> None:
@@ -150,7 +150,7 @@ def test_processes_of_an_earlier_supervisor_are_waited_for_and_ended(layout: Hiv
     end_leftovers(layout, grace_seconds=0.05, say=said.append)
     assert said == ["waiting for units of an earlier supervisor to end: tiny"]
     assert list_running(layout) == []
-    assert child.process.wait() == -9
+    assert child.reap() == -9
 
 
 def test_a_number_that_came_again_is_nobody_we_know(layout: HiveLayout) -> None:

@@ -130,12 +130,12 @@ async def test_what_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
     real, _ = build_keeper(tmp_path, RUNS, watcher)
     attempts = 0
 
-    def launch() -> Child:
+    async def launch() -> Child:
         nonlocal attempts
         attempts += 1
         if attempts < 3:
             raise Misconfigured("no log directory")
-        return real._launch()
+        return await real._launch()
 
     keeper = Keeper(
         "tiny", launch=launch, probe=ready_at_once, listener=watcher, persistent=True, pauses=QUICK

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -12,7 +13,7 @@ import pytest
 
 from services.hivectl.supervisor.children import start_ticks
 from services.hivectl.supervisor.log_file import LogFile
-from services.hivectl.supervisor.spawn import UnitSpec, spawn, unit_argv
+from services.hivectl.supervisor.spawn import UnitSpec, spawn
 from shared.errors import Misconfigured
 from tests.support.waiting import eventually
 from tests.unit.hivectl.supervisor.tiny import RUNS, shell_spec
@@ -37,9 +38,9 @@ async def test_the_signal_that_ended_it_is_seen(tmp_path: Path) -> None:
 
 async def test_without_pidfd_ends_are_seen_too(tmp_path: Path) -> None:
     child = spawn(shell_spec(tmp_path, "exit 5"))
-    assert child.pidfd is not None
-    os.close(child.pidfd)
-    child.pidfd = None
+    assert child._pidfd is not None
+    os.close(child._pidfd)
+    child._pidfd = None
     with anyio.fail_after(5):
         assert (await child.wait()).code == 5
 
@@ -65,7 +66,7 @@ async def test_it_inherits_the_listening_socket_and_nothing_else(tmp_path: Path)
     with socket.create_server(("127.0.0.1", 0)) as listener, (tmp_path / "secret").open("w") as other:
         os.set_inheritable(other.fileno(), False)
         script = "ls -l /proc/self/fd > fds; cat /proc/self/fd/0"
-        child = spawn(shell_spec(tmp_path, script, listen_fd=listener.fileno()))
+        child = spawn(shell_spec(tmp_path, script, inherited_fd=listener.fileno()))
         with anyio.fail_after(5):
             assert (await child.wait()).code == 0
         listing = (tmp_path / "fds").read_text()
@@ -86,7 +87,7 @@ async def test_its_output_is_in_its_log_and_the_end_can_be_shown(tmp_path: Path)
 
 async def test_a_program_that_is_missing_says_so(tmp_path: Path) -> None:
     spec = shell_spec(tmp_path, "")
-    child = spawn(UnitSpec("gone", ("/nowhere/program",), spec.env, spec.log, tmp_path))
+    child = spawn(replace(spec, argv=("/nowhere/program",)))
     with anyio.fail_after(5):
         assert (await child.wait()).code == 127
     assert child.last_lines() == "/nowhere/program: No such file or directory"
@@ -116,7 +117,6 @@ def test_a_unit_ends_with_a_supervisor_that_was_killed(tmp_path: Path) -> None:
     eventually(lambda: start_ticks(unit) == 0, what="the unit has ended")
 
 
-def test_our_own_units_import_nothing_from_the_working_directory() -> None:
-    python, *options = unit_argv("services.broker")
-    assert python == sys.executable
-    assert options == ["-P", "-m", "services.broker"]
+def test_our_own_units_import_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    spec = UnitSpec("broker", env={}, log=LogFile(tmp_path / "log"), cwd=tmp_path, module="services.broker")
+    assert spec.command == (sys.executable, "-P", "-m", "services.broker")

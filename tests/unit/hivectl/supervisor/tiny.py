@@ -16,7 +16,9 @@ QUICK = Pauses(first_seconds=0.01, max_seconds=0.04)
 RUNS = "echo running >&2; exec sleep 600"
 
 
-def shell_spec(directory: Path, script: str, *, name: str = "tiny", listen_fd: int | None = None) -> UnitSpec:
+def shell_spec(
+    directory: Path, script: str, *, name: str = "tiny", inherited_fd: int | None = None
+) -> UnitSpec:
     """A unit that is a shell script."""
     return UnitSpec(
         name=name,
@@ -24,7 +26,7 @@ def shell_spec(directory: Path, script: str, *, name: str = "tiny", listen_fd: i
         env={"PATH": os.environ["PATH"]},
         log=LogFile(directory / f"{name}.log"),
         cwd=directory,
-        listen_fd=listen_fd,
+        inherited_fd=inherited_fd,
     )
 
 
@@ -74,7 +76,7 @@ def build_keeper(
     """A keeper of a shell script, and the list of processes that it starts."""
     children: list[Child] = []
 
-    def launch() -> Child:
+    async def launch() -> Child:
         children.append(spawn(shell_spec(directory, script, name=name)))
         return children[-1]
 
