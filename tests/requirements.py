@@ -107,6 +107,7 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
             "a daemon that opens its control stream again and again is told to wait, and the real one obeys"
         ),
         "limits.revisions": "a revision is a short plain word, and an agent can tell of few changes of it",
+        "limits.refusals-fair": "the refusals of one sender push out nobody else's",
         "guard.open": "only /healthz and /readyz are open, with a status alone",
     },
     "spec 2, names": {
@@ -145,6 +146,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         ),
         "delivery.marked-read": "what the operator marks as read, their own or an agent's, is acked for good",
         "delivery.refusals-seen": "every refused send is there for the operator, without its body",
+        "delivery.unknown-seen": (
+            "a send whose fate its agent was not told is there for the operator, with what became of it"
+        ),
         "delivery.refusals-bounded": "refusals cost few writes, little room and nobody's time, however many",
         "delivery.limits": "a full inbox, a long chain and a fast pair are errors to the sender that say why",
         "delivery.given-back": "rows handed to a caller who went away meanwhile are pending again",

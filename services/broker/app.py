@@ -39,6 +39,7 @@ from services.broker.service.refusals import RefusalLog
 from services.broker.service.startup import working
 from services.broker.service.status import StatusService
 from services.broker.service.transitions import Transitions
+from services.broker.service.unknown_sends import UnknownSendLog
 from services.broker.store import Store
 from shared.revision import revision
 from shared.runtime.credential import TokenFile, new_token
@@ -65,7 +66,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     refusals = RefusalLog(store, clock=clock)
     answers = AnswerMeter()
     messages = MessageService(store, hub, refusals, answers=answers, limits=limits, clock=clock)
-    inbox = InboxService(store, answers=answers, clock=clock)
+    inbox = InboxService(store, refusals, answers=answers, clock=clock)
     agents = AgentService(store, hub, identity=identity, max_agents=settings.max_agents, clock=clock)
     access = AccessService(store, hub, on_tokens_changed=callers.forget, clock=clock)
     status = StatusService(store, clock=clock)
@@ -75,7 +76,8 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     relay = Relay(store, bus)
     notices = NoticeWriter(settings.hive_name, clock=clock, on_commit=relay.wake)
     readers = ReaderService(store, bus, hive=settings.hive_name, clock=clock)
-    control = ControlService(store, hub, append_notice=notices.append, clock=clock)
+    unknown = UnknownSendLog(store, refusals)
+    control = ControlService(store, hub, unknown, append_notice=notices.append, clock=clock)
 
     def forget_agent(agent_id: int) -> None:
         callers.forget()

@@ -17,6 +17,7 @@ from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.long_texts import LongTexts
 from services.hyperhive_mcp.service.status import StatusService
 from services.hyperhive_mcp.service.turns import TurnStatus
+from services.hyperhive_mcp.service.unknown_sends import UnknownSends
 from services.hyperhive_mcp.spill import SpillDirectory
 from services.hyperhive_mcp.store import StateStore
 from services.hyperhive_mcp.tools import build_tools
@@ -51,7 +52,8 @@ def create_surface(settings: Settings) -> Surface:
     status = StatusService(broker, store, state_dir=settings.state_dir)
     turns = TurnStatus()
     texts = LongTexts(broker, SpillDirectory(settings.state_dir))
-    inbox = InboxService(broker, texts, boot=boot)
+    unknown = UnknownSends(broker, store)
+    inbox = InboxService(broker, texts, unknown, boot=boot)
     tools = build_tools(inbox, status, broker)
     grants = GrantsKeeper(
         store,
@@ -66,6 +68,7 @@ def create_surface(settings: Settings) -> Surface:
 
     async def catch_up() -> None:
         await status.push()
+        await unknown.push()
         await texts.sweep()
 
     link = ControlLink(
@@ -74,6 +77,7 @@ def create_surface(settings: Settings) -> Surface:
         on_grants=grants.apply,
         describe=lambda: Report(unit=UNIT, boot=boot, turn_state=turns.state, turn_state_since=turns.since),
         on_connect=catch_up,
+        on_ping=unknown.push,
     )
 
     @asynccontextmanager

@@ -34,6 +34,7 @@ class ControlLink:
         on_grants: awaited with every push, before it is confirmed.
         describe: what to report after each connect, besides the confirmation.
         on_connect: awaited after each connect, for what waited while the broker was down.
+        on_ping: awaited with every ping, for what waits although the broker is there.
         sleep: pauses between attempts.
     """
 
@@ -45,6 +46,7 @@ class ControlLink:
         on_grants: Callable[[Grants], Awaitable[None]],
         describe: Callable[[], Report],
         on_connect: Callable[[], Awaitable[object]],
+        on_ping: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self._broker = broker
@@ -52,6 +54,7 @@ class ControlLink:
         self._on_grants = on_grants
         self._describe = describe
         self._on_connect = on_connect
+        self._on_ping = on_ping
         self._sleep = sleep
         self.connected = False
 
@@ -66,6 +69,8 @@ class ControlLink:
                     async for event in events:
                         if isinstance(event, GrantsPush):
                             await self._take(event)
+                        else:
+                            await self._on_ping()
                         if not self.connected:
                             self.connected, told_down = True, False
                             log.info("broker_connected")

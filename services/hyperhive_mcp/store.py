@@ -1,4 +1,4 @@
-"""The daemon's small durable state in stdlib sqlite3: the last grants, and a status not yet pushed.
+"""The daemon's small durable state in stdlib sqlite3: the last grants, and what the broker has not heard yet.
 
 Lies in the data directory, which the agent itself cannot reach. Nothing here is lost by a kill.
 """
@@ -10,13 +10,18 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from shared.errors import Unavailable
 from shared.wire.agents import Grants
+from shared.wire.control import UnknownSend
 from shared.wire.messages import StatusText
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT"
 _GRANTS = "grants"
 _STATUS = "unpushed_status"
+_UNKNOWN_SENDS = "unknown_sends"
+_SENDS: TypeAdapter[list[UnknownSend]] = TypeAdapter(list[UnknownSend])
 
 
 class StateStore:
@@ -57,6 +62,14 @@ class StateStore:
     def drop_unpushed_status(self, status: StatusText) -> None:
         """Forget `status` once pushed; a newer one that was set meanwhile stays."""
         self._execute("DELETE FROM state WHERE key = ? AND value = ?", (_STATUS, status.model_dump_json()))
+
+    def find_unknown_sends(self) -> list[UnknownSend]:
+        """Sends whose fate the agent does not know, and the operator has not heard of."""
+        found = self._get(_UNKNOWN_SENDS)
+        return [] if found is None else _SENDS.validate_json(found)
+
+    def save_unknown_sends(self, sends: list[UnknownSend]) -> None:
+        self._put(_UNKNOWN_SENDS, _SENDS.dump_json(sends).decode())
 
     def _get(self, key: str) -> str | None:
         rows = self._execute("SELECT value FROM state WHERE key = ?", (key,))

@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from shared.wire.agents import Grants, Groups
-from shared.wire.messages import BootId
-from shared.wire.model import MAX_ID, OneLine, UnixSeconds, WireRequest, WireResult
+from shared.wire.messages import BootId, Recipient
+from shared.wire.model import MAX_ID, OneLine, OpaqueId, UnixSeconds, WireRequest, WireResult
 
 Unit = Literal["hyperhive", "bash", "matrix", "subagent"]
+MAX_UNKNOWN_SENDS = 20
 TurnState = Literal["Idle", "Thinking", "Compacting"]
 
 
@@ -43,8 +44,20 @@ class Ping(WireResult):
 ControlEvent = Annotated[GrantsPush | Ping, Field(discriminator="type")]
 
 
+class UnknownSend(WireRequest):
+    """A send of which the agent was told that nobody knows whether it was stored."""
+
+    key: OpaqueId
+    to: Recipient
+    size: Annotated[int, Field(ge=0, le=MAX_ID, description="bytes of its body")]
+    at: UnixSeconds
+
+
 class Report(WireRequest):
-    """`POST reports`: what changed in the daemon; absent fields did not."""
+    """`POST reports`: what changed in the daemon; absent fields did not.
+
+    `unknown_sends` are kept for the operator's eyes, with what the broker knows of them by their keys.
+    """
 
     unit: Unit
     boot: BootId
@@ -53,3 +66,4 @@ class Report(WireRequest):
     status_set_at: UnixSeconds | None = None
     turn_state: TurnState | None = None
     turn_state_since: UnixSeconds | None = None
+    unknown_sends: Annotated[list[UnknownSend], Field(max_length=MAX_UNKNOWN_SENDS)] | None = None

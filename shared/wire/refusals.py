@@ -1,4 +1,4 @@
-"""Refused sends as the operator sees them: who, to whom, why, how often; never what was in them."""
+"""Sends that came to nothing, or to nobody knows what, as the operator sees them; never what was in them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ UNKNOWN_RECIPIENT = "?"
 class Refusal(WireResult):
     """Sends of one sender that were refused to one recipient for one reason, within an hour at most.
 
-    `reason` is what the sender was told, and `size` the bytes of the body, both of the last one.
+    Also those that were stored and parked later (`parked`), and those of which the sender could not be told
+    whether they were stored (`outcome_unknown`, each counted at least once). `reason` is what the sender was
+    told, or what is known; it and `size`, the bytes of the body, are of the last one.
     """
 
     id: int
     sender: str
     recipient: str = Field(description="an agent, `operator` or `*`; `?` for a name that is none of these")
-    code: str = Field(description="such as `too_many_hops`, `pair_too_fast`, `inbox_full`, `key_reused`")
+    code: str = Field(
+        description="such as `too_many_hops`, `pair_too_fast`, `inbox_full`, `key_reused`, `body_too_large`, "
+        "`parked`, `outcome_unknown`"
+    )
     reason: str
     size: int
     count: int

@@ -14,6 +14,7 @@ from services.broker.service.hub import ControlHub
 from services.broker.service.pace import Pace
 from services.broker.service.status import check_one_line, set_status
 from services.broker.service.stream import ControlStream
+from services.broker.service.unknown_sends import UnknownSendLog
 from services.broker.store import Store, Topic, Tx
 from services.broker.store.agents import AgentRow
 from shared.errors import Conflict, LimitExceeded
@@ -43,13 +44,23 @@ class ControlService:
     Args:
         store: where what daemons report is kept.
         hub: the open streams.
+        unknown: hears of sends whose fate an agent does not know.
         append_notice: for `revision_changed`.
         clock: for times that a report leaves out.
     """
 
-    def __init__(self, store: Store, hub: ControlHub, *, append_notice: AppendNotice, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        hub: ControlHub,
+        unknown: UnknownSendLog,
+        *,
+        append_notice: AppendNotice,
+        clock: Clock,
+    ) -> None:
         self._store = store
         self._hub = hub
+        self._unknown = unknown
         self._append_notice = append_notice
         self._clock = clock
         self._connects = Pace(at_once=CONNECTS_AT_ONCE, seconds_each=CONNECT_SECONDS, clock=clock)
@@ -142,6 +153,8 @@ class ControlService:
         # The agent's state is the hyperhive daemon's to tell; the others only confirm.
         if report.unit == "hyperhive" and (status is not None or report.turn_state is not None):
             await self._store.write(work)
+        if report.unknown_sends:
+            await self._unknown.note(caller, report.unknown_sends)
         if report.grants_version is not None:
             await self._confirm(caller.agent_id, report, report.grants_version)
 

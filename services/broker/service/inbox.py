@@ -12,7 +12,8 @@ from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
 from services.broker.service.naming import get_agent
-from services.broker.service.parking import MAX_FAILED_TURNS
+from services.broker.service.parking import MAX_FAILED_TURNS, note_parked
+from services.broker.service.refusals import RefusalLog
 from services.broker.service.rights import require_tool
 from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
@@ -39,6 +40,7 @@ from shared.wire.names import OPERATOR
 # What a row costs in an answer beside its body: marker, sender, age, fence.
 ROW_BYTES = 400
 MAX_ACKED_IDS = 1_000
+MAX_PARKED_NOTED = 100
 
 _log = structlog.get_logger(__name__)
 
@@ -46,8 +48,9 @@ _log = structlog.get_logger(__name__)
 class InboxService:
     """Mailboxes of agents and of the operator."""
 
-    def __init__(self, store: Store, *, answers: AnswerMeter, clock: Clock) -> None:
+    def __init__(self, store: Store, refusals: RefusalLog, *, answers: AnswerMeter, clock: Clock) -> None:
         self._store = store
+        self._refusals = refusals
         self._answers = answers
         self._clock = clock
 
@@ -109,18 +112,21 @@ class InboxService:
         attempt = Attempt.of(caller.scope, key, "release", request)
         now = self._clock()
 
-        def work(tx: Tx) -> ReleaseResult:
+        def work(tx: Tx) -> tuple[ReleaseResult, list[Message | None]]:
             me = get_self(tx, caller, lock=True)
             if (given := find_answer(tx, attempt)) is not None:
-                return ReleaseResult.model_validate_json(given)
+                return ReleaseResult.model_validate_json(given), []
             result = _release(tx, me, request, now=now)
             keep_answer(tx, attempt, result.model_dump_json(), now=now)
-            return result
+            return result, [tx.parked.find(number) for number in result.parked[:MAX_PARKED_NOTED]]
 
-        result = await self._store.write(work)
+        result, parked = await self._store.write(work)
         self._answers.note(attempt)
         if result.parked:
             _log.warning("messages_parked", agent=caller.name, ids=result.parked[:20])
+        for message in parked:
+            if message is not None:
+                note_parked(self._refusals, message)
         return result
 
     async def get_states(self, caller: AgentCaller, request: StatesRequest) -> StatesResult:

@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 
+from services.broker.service.refusals import RefusalLog
 from services.broker.store import Store, Tx
 from shared.errors import Conflict, NotFound
 from shared.wire.messages import Message, ParkedPage
@@ -53,6 +54,18 @@ class ParkingService:
         message = await self._store.write(work)
         _log.info("message_released", message=message_id, recipient=message.recipient)
         return message
+
+
+def note_parked(refusals: RefusalLog, message: Message) -> None:
+    """Have the operator see, beside what was refused, that a message was put aside."""
+    refusals.note_fate(
+        "parked",
+        f"message #{message.id} was put aside: {MAX_FAILED_TURNS} turns failed on it. hivectl inbox release "
+        f"{message.id} hands it out again",
+        sender=message.sender,
+        recipient=message.recipient,
+        size=len(message.body.encode()),
+    )
 
 
 def _get(tx: Tx, message_id: int) -> Message:

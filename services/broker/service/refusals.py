@@ -1,10 +1,11 @@
-"""Refused sends, kept for the operator's eyes: counted in memory, written at most once a second.
+"""Sends that were refused, parked or lost, for the operator's eyes: counted in memory, written once a second.
 
-A flood of refusals so costs the database no more than a few do. Bodies are not kept.
+However many there are, they cost the database no more than a few, and push out nobody else's. Without bodies.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -21,10 +22,12 @@ from shared.wire.refusals import UNKNOWN_RECIPIENT, RefusalPage, RefusalQuery
 
 PAUSE_SECONDS: Final = 1.0
 KEPT_ROWS: Final = 1_000
+KEPT_OF_SENDER: Final = 200
 KEPT_SECONDS: Final = 7 * 24 * 3_600
 # What is refused again within it is counted up in one entry.
 ENTRY_SECONDS: Final = 3_600
 MAX_WAITING: Final = 1_000
+MAX_WAITING_OF_SENDER: Final = 100
 BATCH: Final = 100
 MAX_REASON: Final = 300
 
@@ -43,16 +46,21 @@ class RefusalLog:
         self._clock = clock
         self._pause_seconds = pause_seconds
         self._waiting: dict[Kind, NewRefusals] = {}
+        self._kinds: Counter[str] = Counter()
         self._news = anyio.Event()
         self._writing = anyio.Lock()
 
     def note(self, error: HiveError, *, sender: str, recipient: str, size: int) -> None:
         """Count one refused send. What is the broker's own trouble is no refusal."""
-        if error.http_status >= 500:
-            return
+        if error.http_status < 500:
+            self.note_fate(error.code, error.message, sender=sender, recipient=recipient, size=size)
+
+    def note_fate(self, code: str, reason: str, *, sender: str, recipient: str, size: int) -> None:
+        """Count one send that the operator should see, for whatever reason."""
         now = self._clock()
-        new = NewRefusals(sender, recipient, error.code, error.message[:MAX_REASON], size, 1, now, now)
-        if (sender, recipient, error.code) not in self._waiting and len(self._waiting) >= MAX_WAITING:
+        new = NewRefusals(sender, recipient, code, reason[:MAX_REASON], size, 1, now, now)
+        is_full = len(self._waiting) >= MAX_WAITING or self._kinds[sender] >= MAX_WAITING_OF_SENDER
+        if is_full and (sender, recipient, code) not in self._waiting:
             new = replace(new, recipient=UNKNOWN_RECIPIENT)
         self._add(new)
         self._news.set()
@@ -69,7 +77,7 @@ class RefusalLog:
         """Write what has been counted, in transactions of its own; what cannot be stored stays counted."""
         async with self._writing:
             while self._waiting:
-                batch = [self._waiting.pop(kind) for kind in list(self._waiting)[:BATCH]]
+                batch = [self._take(kind) for kind in list(self._waiting)[:BATCH]]
                 try:
                     await self._store.write(partial(_keep, batch=batch))
                 except HiveError as exc:
@@ -89,10 +97,18 @@ class RefusalLog:
 
         return await self._store.read(work)
 
+    def _take(self, kind: Kind) -> NewRefusals:
+        self._kinds[kind[0]] -= 1
+        if not self._kinds[kind[0]]:
+            del self._kinds[kind[0]]
+        return self._waiting.pop(kind)
+
     def _add(self, new: NewRefusals) -> None:
         kind = (new.sender, new.recipient, new.code)
         known = self._waiting.get(kind)
-        if known is not None:
+        if known is None:
+            self._kinds[new.sender] += 1
+        else:
             later, earlier = (new, known) if new.last_at >= known.last_at else (known, new)
             new = replace(later, count=known.count + new.count, first_at=earlier.first_at)
         self._waiting[kind] = new
@@ -104,4 +120,6 @@ def _keep(tx: Tx, *, batch: list[NewRefusals]) -> None:
         tx.refusals.add(
             new if is_known else replace(new, recipient=UNKNOWN_RECIPIENT), since=new.last_at - ENTRY_SECONDS
         )
+    for sender in {new.sender for new in batch}:
+        tx.refusals.trim(keep=KEPT_OF_SENDER, sender=sender)
     tx.refusals.trim(keep=KEPT_ROWS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, true, update
 
 from services.broker.tables import refusals
 from shared.wire.refusals import Refusal
@@ -58,10 +58,12 @@ class RefusalRows:
         values = {**what, **last, "times": new.count, "first_at": new.first_at}
         self._connection.execute(insert(refusals), values)
 
-    def trim(self, *, keep: int) -> None:
-        """Forget all but the newest `keep` entries, or a few less."""
-        newest = select(func.max(refusals.c.id)).scalar_subquery()
-        self._connection.execute(delete(refusals).where(refusals.c.id <= newest - keep))
+    def trim(self, *, keep: int, sender: str | None = None) -> None:
+        """Forget all but the newest `keep` entries, of all senders or of one."""
+        concerned = true() if sender is None else refusals.c.sender == sender
+        first_too_many = select(refusals.c.id).where(concerned).order_by(refusals.c.id.desc())
+        newest = first_too_many.offset(keep).limit(1).scalar_subquery()
+        self._connection.execute(delete(refusals).where(concerned, refusals.c.id <= newest))
 
     def delete_before(self, at: int, *, limit: int) -> int:
         """Forget up to `limit` entries that ended before `at`; returns how many."""

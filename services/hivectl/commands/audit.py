@@ -1,4 +1,4 @@
-"""`hivectl audit`: messages that the broker refused, with the reason that their senders were given."""
+"""`hivectl audit`: messages that were refused or parked, or whose fate nobody could tell their senders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from shared.wire.refusals import Refusal, RefusalQuery
 def audit(session: Session, agent: str | None, limit: int, before: int | None) -> None:
     """Show which messages were refused: to whom, how often, why. Their bodies are not kept.
 
-    The same refusal again within an hour is counted up in one line. The last 1000 are kept, for 7 days.
+    Also those that were put aside (parked), and those of which the sender was told that nobody knows whether
+    they were stored (outcome_unknown), with what the broker knows of them. The same again within an hour is
+    counted up in one line. The last 1000 are kept, of one sender the last 200, for 7 days.
     """
     with session.open_client() as client:
         page = client.list_refusals(RefusalQuery(agent=agent, limit=limit, before=before))

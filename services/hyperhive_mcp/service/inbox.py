@@ -9,9 +9,10 @@ import anyio
 import structlog
 
 from services.hyperhive_mcp.service.long_texts import LongTexts
+from services.hyperhive_mcp.service.unknown_sends import UnknownSends
 from services.hyperhive_mcp.service.wording import render_ack, render_message, render_send
 from shared.client import BrokerClient
-from shared.errors import HiveError
+from shared.errors import HiveError, OutcomeUnknown
 from shared.prose import make_nonce
 from shared.runtime.ids import new_ulid
 from shared.wire.messages import (
@@ -35,14 +36,19 @@ log = structlog.get_logger(__name__)
 class InboxService:
     """Mail of one agent, through the broker."""
 
-    def __init__(self, broker: BrokerClient, texts: LongTexts, *, boot: str) -> None:
+    def __init__(self, broker: BrokerClient, texts: LongTexts, unknown: UnknownSends, *, boot: str) -> None:
         self._broker = broker
+        self._unknown = unknown
         self._texts = texts
         self._boot = boot
 
     async def send(self, request: SendRequest, *, key: str) -> str:
         """Send one message (or one an agent, for `*`) and say how its recipient stands."""
-        return render_send(await self._broker.send(request, key=key))
+        try:
+            return render_send(await self._broker.send(request, key=key))
+        except OutcomeUnknown:
+            await self._unknown.note(request, key=key)
+            raise
 
     async def recv(self, wanted: int, *, key: str, turn: str | None) -> str:
         """Hand out up to `wanted` rows (5 at most), urgent first, then oldest, in at most 40,000 bytes."""

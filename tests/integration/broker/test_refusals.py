@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import anyio
 import pytest
 
 from services.broker.service.housekeeping import Housekeeping
+from services.broker.service.parking import MAX_FAILED_TURNS
 from services.broker.service.refusals import (
     ENTRY_SECONDS,
+    KEPT_OF_SENDER,
     KEPT_ROWS,
     KEPT_SECONDS,
     MAX_WAITING,
@@ -177,7 +180,7 @@ async def test_the_table_keeps_the_last_thousand_and_a_week(
 ) -> None:
     log, store, clock = kept
     for number in range(KEPT_ROWS + 20):
-        note(log, code=f"c{number}")
+        note(log, f"agent-{number % 10}", code=f"c{number}")
         if number % 200 == 0:
             await log.flush()
     page = await log.get_page(RefusalQuery(limit=1000))
@@ -191,6 +194,47 @@ async def test_the_table_keeps_the_last_thousand_and_a_week(
     await log.flush()
     assert await housekeeping.sweep() == KEPT_ROWS - 1
     assert [row.code for row in (await log.get_page(RefusalQuery())).refusals] == ["c"]
+
+
+@pytest.mark.requirement("limits.refusals-fair")
+async def test_the_refusals_of_one_sender_push_out_nobody_elses(
+    kept: tuple[RefusalLog, CountingStore, TurnedClock],
+) -> None:
+    log, _, _ = kept
+    note(log, "iris")
+    for number in range(KEPT_ROWS * 2):
+        note(log, "ruth", code=f"c{number}")
+        if number % 50 == 0:
+            await log.flush()
+    page = await log.get_page(RefusalQuery(limit=1000))
+    assert Counter(row.sender for row in page.refusals) == {"iris": 1, "ruth": KEPT_OF_SENDER}
+    assert page.refusals[-1].code == f"c{KEPT_ROWS * 2 - 1}"
+
+
+@pytest.mark.requirement("limits.refusals-fair")
+async def test_a_flood_of_names_leaves_others_theirs(
+    kept: tuple[RefusalLog, CountingStore, TurnedClock],
+) -> None:
+    log, _, _ = kept
+    for number in range(MAX_WAITING * 2):
+        note(log, to=f"nobody-{number}")
+    note(log, "iris", to="ruth")
+    rows = (await log.get_page(RefusalQuery())).refusals
+    assert {(row.sender, row.recipient, row.count) for row in rows} == {
+        ("ruth", "?", MAX_WAITING * 2),
+        ("iris", "ruth", 1),
+    }
+
+
+@pytest.mark.requirement("delivery.refusals-seen", "delivery.parked")
+async def test_a_message_that_was_parked_is_shown_too(broker: Broker, ruth: Peer, iris: Peer) -> None:
+    number = await ruth.send("iris", "poison")
+    for turn in range(MAX_FAILED_TURNS):
+        await iris.recv(turn=f"t{turn}")
+        await iris.get("POST", "/inbox/release", {"turn": f"t{turn}", "failed": True})
+    (row,) = await refusals(broker)
+    assert (row["sender"], row["recipient"], row["code"], row["size"]) == ("ruth", "iris", "parked", 6)
+    assert f"message #{number} was put aside: 5 turns failed on it" in row["reason"]
 
 
 async def test_refusals_are_paged_and_found_by_agent(broker: Broker, ruth: Peer, iris: Peer) -> None:

@@ -10,6 +10,7 @@ import pytest
 from services.broker.service.parking import MAX_FAILED_TURNS
 from tests.support.access import AgentAccess
 from tests.support.hive import Hive, running_hive
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,9 @@ def test_a_parked_message_is_shown_and_released(hive: Hive, iris: AgentAccess) -
     assert hive.ctl("inbox", "release", str(number))["state"] == "pending"
     assert hive.run("inbox", "parked").stdout == "no message is parked\n"
     assert [one["id"] for one in iris.json("POST", "/inbox/recv", {})["messages"]] == [number]
+    (entry,) = [row for row in hive.ctl("audit", "--agent", "iris") if row["code"] == "parked"]
+    assert (entry["sender"], entry["recipient"]) == ("operator", "iris")
+    assert f"message #{number} was put aside" in entry["reason"]
 
 
 def test_what_is_not_parked_is_not_released(hive: Hive, iris: AgentAccess) -> None:
@@ -87,7 +91,8 @@ def test_refused_sends_are_in_the_audit_with_the_reason(hive: Hive, iris: AgentA
         iris.http("POST", "/messages", {"to": "rut", "body": "secret words"})
     assert iris.call("send", to="ruth", body="x" * 70_000).error()
     rows: list[dict[str, Any]] = hive.ctl("audit", "--agent", "iris")
-    assert [(row["sender"], row["recipient"], row["code"], row["count"]) for row in rows] == [
+    sent = [row for row in rows if row["sender"] == "iris"]
+    assert [(row["sender"], row["recipient"], row["code"], row["count"]) for row in sent] == [
         ("iris", "?", "not_found", 2),
         ("iris", "ruth", "body_too_large", 1),
     ]
@@ -96,3 +101,21 @@ def test_refused_sends_are_in_the_audit_with_the_reason(hive: Hive, iris: AgentA
     assert "did you mean ruth?" in shown
     assert "secret words" not in shown
     assert hive.ctl("audit", "--agent", "ruth", "--limit", "1")[0]["code"] == "body_too_large"
+
+
+@pytest.mark.requirement("delivery.unknown-seen")
+def test_a_send_of_unknown_fate_is_in_the_audit_although_the_surface_alone_knew_of_it(
+    hive: Hive, iris: AgentAccess
+) -> None:
+    # The surface's own deadline passes, and the client waits for longer.
+    with hive.frozen("broker"):
+        error = iris.call("send", to="ruth", body="secret words").error()
+    assert "may or may not have been stored" in error
+
+    def rows() -> list[dict[str, Any]]:
+        return [row for row in hive.ctl("audit", "--agent", "iris") if row["code"] == "outcome_unknown"]
+
+    eventually(rows, what="the surface has reported it", within=30)
+    (row,) = rows()
+    assert (row["sender"], row["recipient"], row["size"]) == ("iris", "ruth", len("secret words"))
+    assert "secret words" not in str(row)

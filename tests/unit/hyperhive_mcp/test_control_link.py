@@ -44,7 +44,11 @@ async def nothing(*_: Any) -> None:
 
 @asynccontextmanager
 async def linked(
-    tmp_path: Path, pauses: Pauses, *steps: Step, on_connect: Callable[[], Any] = nothing
+    tmp_path: Path,
+    pauses: Pauses,
+    *steps: Step,
+    on_connect: Callable[[], Any] = nothing,
+    on_ping: Callable[[], Any] = nothing,
 ) -> AsyncIterator[ControlLink]:
     """A link that dials a scripted broker."""
     write_private(tmp_path / "token", b"t" * 43)
@@ -62,6 +66,7 @@ async def linked(
                 on_grants=nothing,
                 describe=lambda: Report(unit="hyperhive", boot=BOOT),
                 on_connect=on_connect,
+                on_ping=on_ping,
                 sleep=pauses.sleep,
             )
             tasks.start_soon(link.run)
@@ -108,3 +113,16 @@ async def test_a_stream_that_comes_to_nothing_each_time_is_dialled_ever_more_slo
     async with linked(tmp_path, pauses, *steps, on_connect=fail):
         await pauses.enough.wait()
     assert pauses.seconds[5] > 10 * pauses.seconds[0]
+
+
+async def test_each_ping_is_an_occasion(tmp_path: Path) -> None:
+    thrice, count = anyio.Event(), 0
+
+    async def note() -> None:
+        nonlocal count
+        count += 1
+        if count == 3:
+            thrice.set()
+
+    async with linked(tmp_path, Pauses(9), lines(PING * 3, then=hang), answer(204), on_ping=note):
+        await thrice.wait()
