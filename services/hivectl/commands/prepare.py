@@ -26,7 +26,12 @@ from shared.errors import Conflict
     help="First of the hive's ports; kept for the next time.  [default: 7000]",
 )
 @click.option("--hive-name", metavar="NAME", help="What notices call this hive; kept.  [default: hive]")
-@click.option("--nats-url", metavar="URL", help="Use this NATS server, and write no configuration for one.")
+@click.option(
+    "--nats-url",
+    metavar="URL",
+    help="Use this NATS server, and write no configuration for one; kept.  "
+    "[default: embedded, for the hive's own]",
+)
 @pass_session
 def prepare(session: Session, *, port_base: int | None, hive_name: str | None, nats_url: str | None) -> None:
     """Write a hive's files, and start nothing: directories, credentials, hive.json, NATS' configuration.

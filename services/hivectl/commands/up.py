@@ -16,6 +16,7 @@ from services.hivectl.session import Session
         ("hivectl up --agent iris --agent fred --detach", "two agents below ruth, in the background"),
         ("hivectl up --root ./hive --port-base 7400", "a second hive beside the first"),
         ("hivectl up --nats-url nats://127.0.0.1:4222", "with a NATS server that runs already"),
+        ("hivectl up --nats-url embedded", "with the hive's own again"),
     ),
 )
 @click.option(
@@ -36,8 +37,8 @@ from services.hivectl.session import Session
 @click.option(
     "--nats-url",
     metavar="URL",
-    help="Use this NATS server instead of an embedded one. Credentials: HIVE_BROKER_NATS_USER and "
-    "HIVE_BROKER_NATS_PASSWORD_FILE.",
+    help="Use this NATS server; kept, with HIVE_BROKER_NATS_USER and HIVE_BROKER_NATS_PASSWORD_FILE, for the "
+    "next time.  [default: embedded, for the hive's own]",
 )
 @click.option("--hive-name", metavar="NAME", help="What notices call this hive; kept.  [default: hive]")
 @pass_session

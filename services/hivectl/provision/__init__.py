@@ -22,6 +22,8 @@ from services.hivectl.provision.readers import (
 )
 from services.hivectl.provision.records import is_hive_file_right, refresh_hive_file, write_hive_file
 from services.hivectl.provision.root import (
+    NATS_PREFIX,
+    ForeignNats,
     HiveSettings,
     ensure_hive_files,
     find_settings,
@@ -34,7 +36,9 @@ from services.hivectl.provision.tokens import rotate_token
 __all__ = [
     "BUILT_SURFACES",
     "DEFAULT_READER",
+    "NATS_PREFIX",
     "AgentRegistry",
+    "ForeignNats",
     "HiveSettings",
     "NatsFiles",
     "NatsPlace",

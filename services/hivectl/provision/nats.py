@@ -5,23 +5,23 @@ Also what the broker is told about NATS, and what `hive.json` says of it; for a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from services.hivectl.hive_file import NatsPart, read_secret
 from services.hivectl.nats_config import BROKER_USER, PASSWORD, SYS_USER, render_config
 from services.hivectl.provision.owned import make_owned_dir, write_owned
 from services.hivectl.provision.reader_files import list_readers, reader_file, readers_dir
-from services.hivectl.provision.root import HiveSettings
+from services.hivectl.provision.root import ForeignNats, HiveSettings
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
 from shared.runtime.credential import new_token
 from shared.wire.notices import inbox_prefix_of, reader_identity
 
 DEFAULT_READER = "default"
-_URL = re.compile(r"(nats|tls)://[^/\s]+")
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,14 @@ def embedded_url(settings: HiveSettings) -> str:
     return f"nats://127.0.0.1:{settings.ports.nats}"
 
 
-def describe_foreign_nats(layout: HiveLayout, settings: HiveSettings, url: str) -> NatsFiles:
-    """A server that somebody else runs: credentials come from the caller's `HIVE_BROKER_NATS_*`.
+def describe_foreign_nats(layout: HiveLayout, settings: HiveSettings, server: ForeignNats) -> NatsFiles:
+    """A server that somebody else runs.
 
     Whoever has a reader there puts its password where ours would be; else `hive.json` names none.
-
-    Raises:
-        Misconfigured: when `url` is none, or holds a password.
     """
-    check_nats_url(url)
     known = reader_file(layout, DEFAULT_READER).exists()
-    part = _describe_reader(layout, settings, url) if known else None
-    return NatsFiles(url, None, {"HIVE_BROKER_NATS_URL": url}, part)
+    part = _describe_reader(layout, settings, server.url) if known else None
+    return NatsFiles(server.url, None, server.broker_settings(), part)
 
 
 def check_nats_url(url: str) -> None:
@@ -94,17 +90,20 @@ def check_nats_url(url: str) -> None:
     Raises:
         Misconfigured: saying how it must look, and not what it was.
     """
-    if not _URL.fullmatch(url) or "@" in url:
+    try:
+        ForeignNats(url=url)
+    except ValidationError as exc:
+        # Not what pydantic says: that would repeat a password.
         raise Misconfigured(
-            "--nats-url must look like nats://HOST:PORT, without credentials: "
-            "give those by HIVE_BROKER_NATS_USER and HIVE_BROKER_NATS_PASSWORD_FILE"
-        )
+            "--nats-url must look like nats://HOST:PORT, without credentials: give those by "
+            "HIVE_BROKER_NATS_USER and HIVE_BROKER_NATS_PASSWORD_FILE; `embedded` means the hive's own server"
+        ) from exc
 
 
 def describe_nats(layout: HiveLayout, settings: HiveSettings, foreign_url: str | None) -> NatsPart | None:
     """What `hive.json` says of a server that runs already, our own or one elsewhere."""
     if foreign_url is not None:
-        return describe_foreign_nats(layout, settings, foreign_url).part
+        return describe_foreign_nats(layout, settings, ForeignNats(url=foreign_url)).part
     return _describe_reader(layout, settings, embedded_url(settings))
 
 

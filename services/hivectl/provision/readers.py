@@ -40,7 +40,8 @@ def find_nats(layout: HiveLayout) -> NatsPlace:
     settings = find_settings(layout) or HiveSettings()
     part = read_hive_file(layout).nats
     url = part.url if part else None
-    return NatsPlace(url, url == embedded_url(settings), settings.hive_name, settings.ports.nats)
+    is_embedded = settings.nats is None and url == embedded_url(settings)
+    return NatsPlace(url, is_embedded, settings.hive_name, settings.ports.nats)
 
 
 def add_reader(layout: HiveLayout, name: str) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from services.hivectl.hive_file import NatsUrl
 from services.hivectl.provision.owned import make_owned_dir, write_owned
 from services.hivectl.reading import parse_json, read_regular
 from shared.errors import HiveError, Misconfigured
@@ -19,17 +20,38 @@ from shared.runtime.files import make_private_dir
 from shared.wire.names import HiveName
 
 DEFAULT_HIVE_NAME = "hive"
+NATS_PREFIX = "HIVE_BROKER_NATS_"
 # The last agent of a hive with ten of them must still fit below 65536.
 MAX_PORT_BASE = 65_300
 
 
+class ForeignNats(BaseModel):
+    """A NATS server that somebody else runs, and whom the broker is there. Files are named, never read."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    url: NatsUrl
+    user: str | None = None
+    password_file: str | None = None
+    sys_user: str | None = None
+    sys_password_file: str | None = None
+
+    def broker_settings(self) -> dict[str, str]:
+        """The broker's variables, without those of which nothing is known."""
+        return {
+            f"{NATS_PREFIX}{name.upper()}": value
+            for name, value in self.model_dump(exclude_none=True).items()
+        }
+
+
 class HiveSettings(BaseModel):
-    """What `up` keeps, so that the next one need not be told again."""
+    """What `up` keeps, so that the next one need not be told again. Without `nats` the server is our own."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     port_base: int = Field(default=DEFAULT_PORT_BASE, ge=1, le=MAX_PORT_BASE)
     hive_name: HiveName = DEFAULT_HIVE_NAME
+    nats: ForeignNats | None = None
 
     @property
     def ports(self) -> PortPlan:

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from services.hivectl.nats_config import find_nats_server
 from services.hivectl.provision import (
     BUILT_SURFACES,
+    NATS_PREFIX,
+    ForeignNats,
     HiveSettings,
     NatsFiles,
     check_nats_url,
@@ -28,6 +30,10 @@ from services.hivectl.supervisor.units import HivePlan
 from shared.errors import InvalidInput
 from shared.layout import HiveLayout, PortPlan, check_socket_path
 from shared.wire.names import ROOT_AGENT, AgentName, HiveName
+
+# What `--nats-url` takes besides a URL: the hive's own server again.
+EMBEDDED = "embedded"
+_NATS_URL = f"{NATS_PREFIX}URL"
 
 
 class UpRequest(BaseModel):
@@ -55,8 +61,8 @@ def build_request(
         InvalidInput: naming the argument and the rule.
         Misconfigured: for an address of NATS that is none, or holds a password.
     """
-    if nats_url is not None:
-        check_nats_url(nats_url)
+    if nats_url not in {None, EMBEDDED}:
+        check_nats_url(str(nats_url))
     if not _is_utf8(root):
         raise InvalidInput(f"the root {str(root)!r} must be UTF-8; name another with --root or HIVE_ROOT")
     try:
@@ -99,12 +105,15 @@ def settle_plan(request: UpRequest, environ: Mapping[str, str] = os.environ) -> 
         check_socket_path(layout.agent(name).agent_socket)
     kept = find_settings(layout) or HiveSettings()
     settings = _settle_settings(request, environ, kept)
-    nats_url = request.nats_url or environ.get("HIVE_BROKER_NATS_URL") or None
-    program = None if nats_url else find_nats_server(_given_program(environ))
+    foreign = _settle_nats(request, environ, kept)
+    program = None if foreign else find_nats_server(_given_program(environ))
     blocks = list_blocks(layout, kept.ports)
     missing = {*request.agents, *([] if blocks else [ROOT_AGENT])} - set(blocks)
-    listeners = _bind(settings.ports, blocks, new_agents=len(missing), with_nats=nats_url is None)
-    nats = _write_files(layout, settings, nats_url)
+    listeners = _bind(settings.ports, blocks, new_agents=len(missing), with_nats=foreign is None)
+    # A server that only the environment names is for this run.
+    is_kept = request.nats_url is not None or not environ.get(_NATS_URL)
+    keep = foreign if is_kept else kept.nats
+    nats = _write_files(layout, settings.model_copy(update={"nats": keep}), foreign)
     return HivePlan(layout, settings, nats, program, dict(environ)), listeners
 
 
@@ -122,15 +131,36 @@ def prepare_files(
     ensure_hive_files(layout)
     kept = find_settings(layout) or HiveSettings()
     settings = _settle_settings(request, environ, kept)
-    return settings, _write_files(layout, settings, request.nats_url)
+    foreign = _settle_nats(request, {}, kept)
+    settings = settings.model_copy(update={"nats": foreign})
+    return settings, _write_files(layout, settings, foreign)
 
 
-def _write_files(layout: HiveLayout, settings: HiveSettings, nats_url: str | None) -> NatsFiles:
+def _settle_nats(request: UpRequest, environ: Mapping[str, str], kept: HiveSettings) -> ForeignNats | None:
+    """Which server somebody else runs for us, if one does.
+
+    Credentials that the caller names win over those that were kept with the same URL.
+    """
+    if request.nats_url == EMBEDDED:
+        return None
+    known = kept.nats.broker_settings() if kept.nats else {}
+    url = request.nats_url or environ.get(_NATS_URL) or known.get(_NATS_URL)
+    if not url:
+        return None
+    given = {name: value for name, value in environ.items() if name.startswith(NATS_PREFIX) and value}
+    values = (known if url == known.get(_NATS_URL) else {}) | given | {_NATS_URL: url}
+    check_nats_url(url)
+    return ForeignNats.model_validate(
+        {name.removeprefix(NATS_PREFIX).lower(): value for name, value in values.items()}
+    )
+
+
+def _write_files(layout: HiveLayout, settings: HiveSettings, foreign: ForeignNats | None) -> NatsFiles:
     with hive_lock(layout):
         save_settings(layout, settings)
         nats = (
-            describe_foreign_nats(layout, settings, nats_url)
-            if nats_url
+            describe_foreign_nats(layout, settings, foreign)
+            if foreign
             else ensure_embedded_nats(layout, settings)
         )
         write_hive_file(layout, settings.ports, nats.part)
@@ -141,7 +171,7 @@ def _settle_settings(request: UpRequest, environ: Mapping[str, str], kept: HiveS
     name = request.hive_name or environ.get("HIVE_BROKER_HIVE_NAME") or kept.hive_name
     base = kept.port_base if request.port_base is None else request.port_base
     try:
-        return HiveSettings(port_base=base, hive_name=name)
+        return HiveSettings(port_base=base, hive_name=name, nats=kept.nats)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         option = "--port-base" if first["loc"] == ("port_base",) else "--hive-name or HIVE_BROKER_HIVE_NAME"

@@ -18,8 +18,8 @@ from services.hivectl.provision import (
 )
 from services.hivectl.supervisor.bring_up import StartReport
 from services.hivectl.supervisor.console import Console
-from services.hivectl.supervisor.instance import find_instance, is_running
-from services.hivectl.supervisor.request import UpRequest
+from services.hivectl.supervisor.instance import Instance, find_instance, is_running
+from services.hivectl.supervisor.request import EMBEDDED, UpRequest
 from shared.errors import Conflict, Misconfigured, Unavailable
 from shared.layout import HiveLayout
 from shared.wire.lifecycle import Job, JobKind, JobState
@@ -51,7 +51,7 @@ def join_running(request: UpRequest, console: Console) -> StartReport | None:
     if client is None:
         return None
     with client:
-        _check_same(request, client)
+        _check_same(request, client, instance)
         missing = _list_missing(request, client)
         jobs = [queue_job(client, name, JobKind.START, say=console.say) for name in missing]
         ended = [_wait_for(client, job) for job in jobs]
@@ -120,9 +120,10 @@ def _mend_hive_file(layout: HiveLayout) -> None:
         write_hive_file(layout, settings.ports, describe_nats(layout, settings, instance.nats_url))
 
 
-def _check_same(request: UpRequest, client: OperatorClient) -> None:
+def _check_same(request: UpRequest, client: OperatorClient, instance: Instance | None) -> None:
     kept = find_settings(request.layout) or HiveSettings()
     pairs = (
+        ("--nats-url", (instance and instance.nats_url) or EMBEDDED, request.nats_url),
         ("--port-base", kept.port_base, request.port_base),
         ("--hive-name", client.get_hive().hive_name, request.hive_name),
     )

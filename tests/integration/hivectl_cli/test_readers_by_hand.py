@@ -116,9 +116,21 @@ async def test_on_a_server_of_somebody_else_its_operator_makes_the_user(tmp_path
                 pull = await client.jetstream().pull_subscribe_bind(granted["durable"], STREAM)
                 assert (await pull.fetch(1, timeout=5))[0].subject == "swarm.notices.hive.ruth.started"
             revoked = hive.run("notices", "revoke", "pager", "--json")
+
+            # Neither the server nor who the broker is there need be said again.
+            hive.down()
+            hive.up()
+            assert hive.hive_json()["nats"]["url"] == server.url
+            assert hive.operator.json("GET", "/hive")["nats_connected"]
+            other = hive.ctl("up", "--nats-url", "embedded", exits=5)["error"]
+            hive.down()
+            hive.up("--nats-url", "embedded")
+            assert hive.hive_json()["nats"]["url"] == f"nats://127.0.0.1:{hive.ports.nats}"
+            assert "nats" in hive.pids()
     finally:
         hive.close()
         shutil.rmtree(root, ignore_errors=True)
+    assert f"--nats-url {server.url}, not embedded" in other["message"]
     assert refused["code"] == "foreign_nats"
     assert "must make the account and the user hive-READER-pager there" in refused["message"]
     assert (granted["ready"], granted["url"]) == (True, server.url)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.hivectl.provision import (
+    ForeignNats,
     HiveSettings,
     add_reader,
     describe_foreign_nats,
@@ -22,6 +23,7 @@ from shared.errors import Conflict
 from shared.layout import HiveLayout
 
 SETTINGS = HiveSettings(port_base=9000, hive_name="north")
+ELSEWHERE = ForeignNats(url="nats://127.0.0.1:4222")
 
 
 @pytest.fixture
@@ -86,7 +88,7 @@ def test_on_a_server_of_somebody_else_it_is_said_what_to_do(tmp_path: Path) -> N
     readers = layout.nats_dir / "readers"
     readers.mkdir()
     (readers / "default.password").write_text("x" * 20)
-    part = describe_foreign_nats(layout, SETTINGS, "nats://127.0.0.1:4222").part
+    part = describe_foreign_nats(layout, SETTINGS, ELSEWHERE).part
     write_hive_file(layout, SETTINGS.ports, part)
     with pytest.raises(Conflict) as second:
         add_reader(layout, "pager")

@@ -7,7 +7,9 @@ import pytest
 
 from services.hivectl.hive_file import read_hive_file
 from services.hivectl.provision import (
+    ForeignNats,
     HiveSettings,
+    check_nats_url,
     describe_foreign_nats,
     ensure_embedded_nats,
     ensure_hive_files,
@@ -19,6 +21,7 @@ from shared.errors import Misconfigured
 from shared.layout import HiveLayout
 
 SETTINGS = HiveSettings(port_base=9000, hive_name="north")
+ELSEWHERE = ForeignNats(url="nats://127.0.0.1:4222")
 
 
 @pytest.fixture
@@ -78,17 +81,17 @@ def test_passwords_of_nats_are_made_once(layout: HiveLayout) -> None:
 
 
 def test_a_server_elsewhere_has_no_reader_unless_its_password_was_put_there(layout: HiveLayout) -> None:
-    assert describe_foreign_nats(layout, SETTINGS, "nats://127.0.0.1:4222").part is None
+    assert describe_foreign_nats(layout, SETTINGS, ELSEWHERE).part is None
     readers = layout.nats_dir / "readers"
     readers.mkdir()
     (readers / "default.password").write_text("x" * 20)
-    part = describe_foreign_nats(layout, SETTINGS, "nats://127.0.0.1:4222").part
+    part = describe_foreign_nats(layout, SETTINGS, ELSEWHERE).part
     assert part is not None
     assert part.url == "nats://127.0.0.1:4222"
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:4222", "nats://user:secret@host:4222", "http://host", "nats://"])
-def test_an_url_of_nats_is_checked_and_its_secret_not_shown(layout: HiveLayout, url: str) -> None:
+def test_an_url_of_nats_is_checked_and_its_secret_not_shown(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
-        describe_foreign_nats(layout, SETTINGS, url)
+        check_nats_url(url)
     assert "secret" not in caught.value.message

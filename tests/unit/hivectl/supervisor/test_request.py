@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.hivectl.provision import HiveSettings, ensure_hive_files, find_settings, save_settings
-from services.hivectl.supervisor.request import UpRequest, build_request, settle_plan
+from services.hivectl.supervisor.request import UpRequest, build_request, prepare_files, settle_plan
 from shared.errors import InvalidInput, Misconfigured
 from shared.layout import HiveLayout, PortPlan
 from tests.support.hive import find_port_base
@@ -110,6 +110,65 @@ def test_a_server_elsewhere_needs_no_program_and_no_port(root: Path, base: int) 
         listeners.close_all()
     assert plan.nats_program is None
     assert plan.nats.broker_settings == {"HIVE_BROKER_NATS_URL": "nats://127.0.0.1:4222"}
+
+
+ELSEWHERE = "nats://127.0.0.1:4222"
+CREDENTIALS = {"HIVE_BROKER_NATS_USER": "hive", "HIVE_BROKER_NATS_PASSWORD_FILE": "/run/hive.password"}
+
+
+def settle(root: Path, environ: dict[str, str], *, base: int, url: str | None = None) -> dict[str, str]:
+    """What a broker is told of NATS by an `up`."""
+    plan, listeners = settle_plan(ask(root, base=base, url=url), environ)
+    listeners.close_all()
+    return dict(plan.nats.broker_settings)
+
+
+def test_a_server_elsewhere_is_kept_with_its_credentials_until_another_is_named(
+    root: Path, base: int
+) -> None:
+    first = settle(root, CREDENTIALS, base=base, url=ELSEWHERE)
+    assert first == {"HIVE_BROKER_NATS_URL": ELSEWHERE, **CREDENTIALS}
+    assert settle(root, {}, base=base) == first
+    moved = {"HIVE_BROKER_NATS_PASSWORD_FILE": "/run/moved"}
+    assert settle(root, moved, base=base) == first | moved
+    assert settle(root, {}, base=base) == first | moved
+    # Who we are at one server is nobody else's business.
+    other = "nats://127.0.0.1:4223"
+    assert settle(root, {}, base=base, url=other) == {"HIVE_BROKER_NATS_URL": other}
+    assert settle(root, {}, base=base) == {"HIVE_BROKER_NATS_URL": other}
+
+
+def test_the_embedded_server_comes_back_when_it_is_named_and_is_kept_too(root: Path, base: int) -> None:
+    settle(root, CREDENTIALS, base=base, url=ELSEWHERE)
+    own = f"nats://127.0.0.1:{PortPlan(base).nats}"
+    assert settle(root, {"HIVE_BROKER_NATS_URL": ELSEWHERE}, base=base, url="embedded") == settle(
+        root, {}, base=base
+    )
+    assert settle(root, {}, base=base)["HIVE_BROKER_NATS_URL"] == own
+
+
+def test_a_server_that_only_the_environment_names_is_not_kept(root: Path, base: int) -> None:
+    environ = {"HIVE_BROKER_NATS_URL": "nats://127.0.0.1:4224"}
+    assert settle(root, environ, base=base) == environ
+    assert settle(root, {}, base=base)["HIVE_BROKER_NATS_URL"] == f"nats://127.0.0.1:{PortPlan(base).nats}"
+    settle(root, CREDENTIALS, base=base, url=ELSEWHERE)
+    assert settle(root, environ, base=base) == environ
+    assert settle(root, {}, base=base) == {"HIVE_BROKER_NATS_URL": ELSEWHERE, **CREDENTIALS}
+
+
+def test_prepare_keeps_a_server_elsewhere_too(root: Path, base: int) -> None:
+    prepare_files(ask(root, base=base, url=ELSEWHERE), {"HIVE_BROKER_NATS_URL": "nats://elsewhere:1"})
+    assert prepare_files(ask(root), {})[1].broker_settings == {"HIVE_BROKER_NATS_URL": ELSEWHERE}
+    assert prepare_files(ask(root, url="embedded"), {})[1].config is not None
+
+
+@pytest.mark.parametrize(
+    "url", ["nats://user:pw@host:4222", "http://host:1", "nats://host:99999999", "nats://[", "nats://a b", ""]
+)
+def test_what_is_no_server_is_refused_and_no_password_repeated(root: Path, url: str) -> None:
+    with pytest.raises(Misconfigured, match="--nats-url must look like") as caught:
+        ask(root, url=url)
+    assert "pw" not in caught.value.message
 
 
 def test_another_nats_server_can_be_named(root: Path, base: int) -> None:
