@@ -5,6 +5,8 @@ from __future__ import annotations
 import pkgutil
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +14,9 @@ from pathlib import Path
 import anyio
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from anyio import to_thread
 from sqlalchemy import Connection, text
 
@@ -49,6 +53,34 @@ def test_the_revisions_make_exactly_the_tables_of_the_code(new_database: str) ->
     with connected(new_database) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
+
+
+def test_revisions_are_named_after_their_files_and_in_a_row() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(versions.__file__).parents[1]))
+    revisions = list(ScriptDirectory.from_config(config).walk_revisions())
+    assert [one.revision for one in revisions] == sorted((one.revision for one in revisions), reverse=True)
+    for one in revisions:
+        assert Path(one.path).name.partition("_")[0] == one.revision
+
+
+def test_a_start_on_a_database_of_this_version_does_not_import_alembic(database: str) -> None:
+    upgrade_schema(database)
+    program = """
+import sys
+import services.broker.app
+from services.broker.migrations import upgrade_schema
+upgrade_schema(sys.argv[1])
+print([name for name in sys.modules if name.startswith("alembic")])
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, database],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
 
 
 @only_sqlite
