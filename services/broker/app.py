@@ -36,6 +36,7 @@ from services.broker.service.notices import NoticeWriter, Relay
 from services.broker.service.parking import ParkingService
 from services.broker.service.readers import ReaderService
 from services.broker.service.refusals import RefusalLog
+from services.broker.service.revisions import Revisions
 from services.broker.service.startup import working
 from services.broker.service.status import StatusService
 from services.broker.service.transitions import Transitions
@@ -77,7 +78,8 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     notices = NoticeWriter(settings.hive_name, clock=clock, on_commit=relay.wake)
     readers = ReaderService(store, bus, hive=settings.hive_name, clock=clock)
     unknown = UnknownSendLog(store, refusals)
-    control = ControlService(store, hub, unknown, append_notice=notices.append, clock=clock)
+    revisions = Revisions(store, append_notice=notices.append, clock=clock)
+    control = ControlService(store, hub, unknown, revisions=revisions, clock=clock)
 
     def forget_agent(agent_id: int) -> None:
         callers.forget()
@@ -92,7 +94,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
         hub.close()
         lifecycle.close()
 
-    runs = (housekeeping.run, bus.run, relay.run, readers.run, refusals.run, mirror.run)
+    runs = (housekeeping.run, bus.run, relay.run, readers.run, refusals.run, mirror.run, revisions.run)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

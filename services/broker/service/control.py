@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -12,30 +11,20 @@ from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.hub import ControlHub
 from services.broker.service.pace import Pace
+from services.broker.service.revisions import Revisions
 from services.broker.service.status import check_one_line, set_status
 from services.broker.service.stream import ControlStream
 from services.broker.service.unknown_sends import UnknownSendLog
 from services.broker.store import Store, Topic, Tx
-from services.broker.store.agents import AgentRow
 from shared.errors import Conflict, LimitExceeded
 from shared.wire.agents import Grants
 from shared.wire.control import Hello, Report, Unit
-from shared.wire.notices import NoticeEvent
 
 # A daemon that crashes at each start connects twelve times a minute, and six times in its first seconds.
 CONNECTS_AT_ONCE: Final = 30
 CONNECT_SECONDS: Final = 2.0
-# Each is a notice, which is kept for days.
-REVISIONS_AT_ONCE: Final = 5
-REVISION_SECONDS: Final = 600.0
 
 _log = structlog.get_logger(__name__)
-
-
-class AppendNotice(Protocol):
-    """Writes a notice into the outbox, in the transaction of the change."""
-
-    def __call__(self, tx: Tx, *, agent: str, event: NoticeEvent, data: Mapping[str, Any]) -> None: ...
 
 
 class ControlService:
@@ -45,7 +34,7 @@ class ControlService:
         store: where what daemons report is kept.
         hub: the open streams.
         unknown: hears of sends whose fate an agent does not know.
-        append_notice: for `revision_changed`.
+        revisions: hears what daemons run.
         clock: for times that a report leaves out.
     """
 
@@ -55,16 +44,15 @@ class ControlService:
         hub: ControlHub,
         unknown: UnknownSendLog,
         *,
-        append_notice: AppendNotice,
+        revisions: Revisions,
         clock: Clock,
     ) -> None:
         self._store = store
         self._hub = hub
         self._unknown = unknown
-        self._append_notice = append_notice
+        self._revisions = revisions
         self._clock = clock
         self._connects = Pace(at_once=CONNECTS_AT_ONCE, seconds_each=CONNECT_SECONDS, clock=clock)
-        self._revisions = Pace(at_once=REVISIONS_AT_ONCE, seconds_each=REVISION_SECONDS, clock=clock)
         self._told_to_wait: set[tuple[int, Unit]] = set()
 
     async def connect(self, caller: AgentCaller, hello: Hello) -> ControlStream:
@@ -82,20 +70,21 @@ class ControlService:
                 code="boot_superseded",
             )
 
-        def work(tx: Tx) -> Grants:
+        def work(tx: Tx) -> tuple[Grants, bool]:
             me = get_self(tx, caller, lock=True)
             if hello.unit == "hyperhive":
                 if adopt_boot(tx, me, hello.boot, alone=open_boot is None):
                     tx.agents.set_turn_state(me.id, state=None, since=None)
-                if me.revision != hello.revision:
-                    self._change_revision(tx, me, hello.revision)
-            return me.grants
+                return me.grants, self._revisions.change(tx, me, hello.revision)
+            return me.grants, True
 
         stream = ControlStream(caller.agent_id, hello)
-        grants = await self._store.write(work)
+        grants, is_told = await self._store.write(work)
         # Nothing is awaited from here on: a change committed after `work` is pushed to this stream as well.
         self._hub.add(stream)
         stream.push(grants)
+        if hello.unit == "hyperhive":
+            self._revisions.settle(caller.agent_id, hello.revision, is_told=is_told)
         _log.info("daemon_connected", agent=caller.name, daemon=hello.unit, revision=hello.revision)
         return stream
 
@@ -115,16 +104,6 @@ class ControlService:
             code="connects_too_fast",
             details={"limit": CONNECTS_AT_ONCE, "retry_after_seconds": seconds},
         )
-
-    def _change_revision(self, tx: Tx, me: AgentRow, revision: str) -> None:
-        """Note and tell a new revision; one too many waits for a later connect, so that none is lost."""
-        if me.revision is not None:
-            if self._revisions.take(me.id):
-                _log.warning("revision_not_told", agent=me.name, revision=revision)
-                return
-            change = {"agent_id": me.id, "from": me.revision, "to": revision}
-            self._append_notice(tx, agent=me.name, event=NoticeEvent.REVISION_CHANGED, data=change)
-        tx.agents.set_revision(me.id, revision)
 
     def disconnect(self, caller: AgentCaller, stream: ControlStream) -> None:
         """Forget a stream that has ended."""

@@ -9,7 +9,10 @@ import anyio
 import pytest
 
 from services.broker.app import create_app
-from services.broker.service.control import CONNECTS_AT_ONCE, REVISION_SECONDS, REVISIONS_AT_ONCE
+from services.broker.service.control import CONNECTS_AT_ONCE
+from services.broker.service.notices import NoticeWriter
+from services.broker.service.revisions import AT_ONCE, SECONDS_EACH, Revisions
+from services.broker.store import Store, Tx
 from shared.errors import Unavailable
 from tests.integration.broker.running import BOOTS, Broker, Peer, running_broker
 
@@ -192,12 +195,49 @@ async def test_changes_of_the_revision_are_told_a_few_times_an_hour_and_the_last
         waiting = (await broker.operator.get("GET", "/hive"))["notices_waiting"]
         return waiting, (await broker.operator.get("GET", "/agents/iris"))["revision"]
 
-    for number in range(REVISIONS_AT_ONCE + 10):
+    for number in range(AT_ONCE + 10):
         await connect(f"1.{number}")
-    assert await told() == (REVISIONS_AT_ONCE, f"1.{REVISIONS_AT_ONCE}")
-    broker.clock.now += int(REVISION_SECONDS)
+    assert await told() == (AT_ONCE, f"1.{AT_ONCE}")
+    broker.clock.now += int(SECONDS_EACH)
     await connect("2.0")
-    assert await told() == (REVISIONS_AT_ONCE + 1, "2.0")
+    assert await told() == (AT_ONCE + 1, "2.0")
+
+
+@pytest.mark.requirement("limits.revisions")
+async def test_a_change_that_had_to_wait_is_told_by_itself(broker: Broker, iris: Peer) -> None:
+    store = Store(broker.settings.database)
+    await store.open()
+    notices = NoticeWriter("hive", clock=broker.clock, on_commit=lambda: None)
+    revisions = Revisions(store, append_notice=notices.append, clock=broker.clock)
+    agent_id = (await iris.get("GET", "/self"))["id"]
+
+    async def change(revision: str) -> bool:
+        def work(tx: Tx) -> bool:
+            agent = tx.agents.find_live(agent_id, lock=True)
+            assert agent is not None
+            return revisions.change(tx, agent, revision)
+
+        is_told = await store.write(work)
+        revisions.settle(agent_id, revision, is_told=is_told)
+        return is_told
+
+    async def known() -> str:
+        return str((await broker.operator.get("GET", "/agents/iris"))["revision"])
+
+    try:
+        assert await change("0.9")
+        assert [await change(f"1.{number}") for number in range(AT_ONCE + 2)] == [True] * AT_ONCE + [
+            False
+        ] * 2
+        await revisions.tell_waiting()
+        assert await known() == f"1.{AT_ONCE - 1}"
+        broker.clock.now += int(SECONDS_EACH)
+        await revisions.tell_waiting()
+        assert await known() == f"1.{AT_ONCE + 1}"
+        await revisions.tell_waiting()
+        assert (await broker.operator.get("GET", "/hive"))["notices_waiting"] == AT_ONCE + 1
+    finally:
+        await store.close()
 
 
 @pytest.mark.requirement("limits.revisions")
