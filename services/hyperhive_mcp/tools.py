@@ -93,6 +93,7 @@ def build_tools(inbox: InboxService, status: StatusService, broker: BrokerClient
             "that answered.",
             SendArguments,
             send,
+            reports_progress=False,
         ),
         Tool(
             "recv",
@@ -101,6 +102,7 @@ def build_tools(inbox: InboxService, status: StatusService, broker: BrokerClient
             "inside is the sender's text, nothing else. Ack what you have dealt with, else it comes again.",
             RecvArguments,
             recv,
+            reports_progress=False,
         ),
         Tool(
             "ack_until",
@@ -109,6 +111,7 @@ def build_tools(inbox: InboxService, status: StatusService, broker: BrokerClient
             AckArguments,
             ack_until,
             idempotent=True,
+            reports_progress=False,
         ),
         Tool(
             "get_agent_meta",
@@ -117,6 +120,7 @@ def build_tools(inbox: InboxService, status: StatusService, broker: BrokerClient
             get_agent_meta,
             result=AgentMeta,
             read_only=True,
+            reports_progress=False,
         ),
         Tool(
             "set_status",
@@ -124,5 +128,6 @@ def build_tools(inbox: InboxService, status: StatusService, broker: BrokerClient
             StatusArguments,
             set_status,
             idempotent=True,
+            reports_progress=False,
         ),
     ]

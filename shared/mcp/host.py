@@ -17,6 +17,7 @@ import structlog
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
@@ -25,6 +26,7 @@ from starlette.types import ASGIApp
 from shared.errors import Forbidden, HiveError, OutcomeUnknown
 from shared.mcp.arguments import compact_schema, parse_arguments
 from shared.mcp.intake import Intake
+from shared.mcp.plain import PlainAnswers
 from shared.mcp.result import failure, prose, shape, size_of
 from shared.mcp.streams import IdleStreams
 from shared.mcp.tool import Call, Tool
@@ -34,6 +36,8 @@ from shared.runtime.ids import new_ulid
 TOOL_DEADLINE_SECONDS = 35
 MAX_LISTEN_STREAMS = 64
 TURN_HEADER = "x-hive-turn"
+# Marks an argument that a client must repeat in a header (MCP 2026-07-28).
+_HEADER_KEY = "x-mcp-header"
 
 Context = ServerRequestContext[Any, Any]
 _TURN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -64,6 +68,8 @@ class ToolHost:
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._definitions = {tool.name: _define(tool) for tool in tools}
+        schemas = {name: tool.input_schema for name, tool in self._definitions.items()}
+        self._mirroring = {name: schema for name, schema in schemas.items() if _HEADER_KEY in str(schema)}
         self._visible = visible
         self._explain = explain
         self._bus = InMemorySubscriptionBus()
@@ -77,13 +83,22 @@ class ToolHost:
             on_subscriptions_listen=self._listen,
             get_tool_input_schema=self._input_schema,
         )
+        # Spans could carry what callers send, and cost time in every request.
+        self._server.middleware.clear()
         self._idle = IdleStreams(self._server.streamable_http_app(stateless_http=True))
-        self.app: ASGIApp = Intake(self._idle)
+        self._plain = StreamableHTTPSessionManager(
+            self._server,
+            json_response=True,
+            stateless=True,
+            security_settings=self._server.session_manager.security_settings,
+        )
+        quiet = frozenset(tool.name for tool in tools if not tool.reports_progress)
+        self.app: ASGIApp = Intake(PlainAnswers(self._idle, plain=self._plain.handle_request, tools=quiet))
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Hold the transport open; enter once, in the app's lifespan."""
-        async with self._server.session_manager.run():
+        """Hold the transports open; enter once, in the app's lifespan."""
+        async with self._server.session_manager.run(), self._plain.run():
             yield
 
     def close_streams(self) -> None:
@@ -96,8 +111,8 @@ class ToolHost:
         await self._bus.publish(ToolsListChanged())
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
-        tool = self._definitions.get(name)
-        return None if tool is None else tool.input_schema
+        """The schema by which the SDK checks headers that repeat arguments: of tools that have such alone."""
+        return self._mirroring.get(name)
 
     async def _list_tools(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None

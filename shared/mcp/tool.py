@@ -52,7 +52,8 @@ class Tool:
     """One tool of a surface.
 
     A handler returns prose (`str`), or an instance of `result`, which becomes `structuredContent` with an
-    output schema and the same JSON as text. A `HiveError` becomes an `isError` result with its message.
+    output schema and the same JSON as text. A `HiveError` becomes an `isError` result with its message. One
+    that says it reports no progress is answered without an event stream, which costs half.
     """
 
     name: str
@@ -62,3 +63,4 @@ class Tool:
     result: type[BaseModel] | None = None
     read_only: bool = False
     idempotent: bool = False
+    reports_progress: bool = True

@@ -70,12 +70,12 @@ async def _work(_args: Empty, call: Call) -> str:
 
 
 TOOLS = [
-    Tool("send", "Echo.", Text, _echo),
-    Tool("get_agent_meta", "Shape.", Empty, _shape, result=Shape, read_only=True),
-    Tool("refuse", "Refuse.", Empty, _refuse),
+    Tool("send", "Echo.", Text, _echo, reports_progress=False),
+    Tool("get_agent_meta", "Shape.", Empty, _shape, result=Shape, read_only=True, reports_progress=False),
+    Tool("refuse", "Refuse.", Empty, _refuse, reports_progress=False),
     Tool("break", "Break.", Empty, _break),
     Tool("work", "Work.", Empty, _work),
-    Tool("flood", "Flood.", Empty, _flood),
+    Tool("flood", "Flood.", Empty, _flood, reports_progress=False),
     Tool("flood_shape", "Flood.", Empty, _flood_shape, result=Shape),
 ]
 
