@@ -35,7 +35,9 @@ _ACKED = MessageState.ACKED.value
 _DELIVERED = MessageState.DELIVERED.value
 _PENDING = MessageState.PENDING.value
 
-_IS_PENDING = messages.c.state == _PENDING
+# As literals: with a partial index on the state, SQLite plans a query anew each time its state is bound.
+_IS_PENDING = messages.c.state == literal_column(f"'{_PENDING}'")
+_IS_DELIVERED = messages.c.state == literal_column(f"'{_DELIVERED}'")
 _IS_NOT_ACKED = messages.c.state.in_(
     [literal_column(f"'{state.value}'") for state in MessageState if state is not MessageState.ACKED]
 )
@@ -117,7 +119,7 @@ class _Acks:
             .values(state=_ACKED, acked_at=bindparam("at"))
             .returning(messages.c.id)
         )
-        self.delivered = Prepared(ack.where(messages.c.state == _DELIVERED), ["id"])
+        self.delivered = Prepared(ack.where(_IS_DELIVERED), ["id"])
         self.pending = Prepared(ack.where(_IS_PENDING, ~overtaken), ["id"])
         waiting = select(messages.c.id).where(up_to_mark, _IS_PENDING)
         self.count_stayed = Prepared(select(func.count()).select_from(waiting.subquery()))
@@ -145,9 +147,7 @@ class InboxRows:
 
     def list_still_delivered(self, agent_id: int, counts: Mapping[int, int]) -> list[Message]:
         """The own rows that are out by exactly that delivery (id to `delivered_count`), in its order."""
-        query = select(messages).where(
-            _owned(agent_id), messages.c.id.in_(counts), messages.c.state == _DELIVERED
-        )
+        query = select(messages).where(_owned(agent_id), messages.c.id.in_(counts), _IS_DELIVERED)
         found = {row.id: decode(row) for row in self._connection.execute(query)}
         rows = [found[message_id] for message_id in counts if message_id in found]
         return [row for row in rows if row.delivered_count == counts[row.id]]
@@ -167,7 +167,7 @@ class InboxRows:
 
     def release(self, agent_id: int, *, ids: Sequence[int] | None = None, turn: str | None = None) -> int:
         """Return delivered rows to pending: those of `ids`, those of `turn`, else all; says how many."""
-        query = update(messages).where(_owned(agent_id), messages.c.state == _DELIVERED)
+        query = update(messages).where(_owned(agent_id), _IS_DELIVERED)
         if ids is not None:
             query = query.where(messages.c.id.in_(ids))
         if turn is not None:

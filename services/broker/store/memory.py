@@ -6,6 +6,7 @@ changed is changed here in the same breath, so that a unit of work sees what it 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -71,23 +72,56 @@ class KnownAgents:
         self._by_name.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """When, and in which turn, an agent was last handed a row of so many hops."""
+
+    hops: int
+    at: int
+    turn: str | None
+
+
+class KnownHops:
+    """What agents were handed, all of it for each."""
+
+    def __init__(self) -> None:
+        self._by_agent: dict[int, list[Handed]] = {}
+        self.is_touched = False
+
+    def find(self, agent_id: int) -> list[Handed] | None:
+        return self._by_agent.get(agent_id)
+
+    def keep(self, agent_id: int, handed: list[Handed]) -> None:
+        self._by_agent[agent_id] = handed
+
+    def forget(self, agent_id: int) -> None:
+        """Note that there is more."""
+        self.is_touched = True
+        self._by_agent.pop(agent_id, None)
+
+    def clear(self) -> None:
+        self._by_agent.clear()
+
+
 class Memory:
     """All of it. For the writer's thread only."""
 
     def __init__(self) -> None:
         self.pending = PendingGauge()
         self.agents = KnownAgents()
+        self.hops = KnownHops()
 
     def begin_part(self) -> None:
         """The next unit of work begins."""
-        self.pending.is_touched = self.agents.is_touched = False
+        self.pending.is_touched = self.agents.is_touched = self.hops.is_touched = False
 
     def undo_part(self) -> None:
         """What the unit did was undone, and with it what is remembered of that."""
-        if self.pending.is_touched or self.agents.is_touched:
+        if self.pending.is_touched or self.agents.is_touched or self.hops.is_touched:
             self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
         self.pending.clear()
         self.agents.clear()
+        self.hops.clear()

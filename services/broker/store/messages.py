@@ -43,6 +43,7 @@ class Replied:
     agent_ids: dict[str, int]
 
 
+_PENDING = MessageState.PENDING.value
 _FIND = select(*HEAD).where(messages.c.id == bindparam("message_id"))
 _MESSAGE = [field.name for field in fields(NewMessage)]
 _INSERT = Prepared(
@@ -79,8 +80,23 @@ class MessageRows:
 
     def insert(self, message: NewMessage) -> int:
         """Store a row as pending; returns its id, which is never used again."""
-        values = {name: getattr(message, name) for name in _MESSAGE}
-        key = _INSERT.scalar(self._connection, **values, state=MessageState.PENDING.value, delivered_count=0)
+        # Written out, for it is the busiest statement of all.
+        key = _INSERT.scalar(
+            self._connection,
+            sender=message.sender,
+            sender_agent_id=message.sender_agent_id,
+            recipient=message.recipient,
+            recipient_agent_id=message.recipient_agent_id,
+            body=message.body,
+            sent_at=message.sent_at,
+            in_reply_to=message.in_reply_to,
+            urgent=message.urgent,
+            hops=message.hops,
+            pair=message.pair,
+            pair_seq=message.pair_seq,
+            state=_PENDING,
+            delivered_count=0,
+        )
         assert key is not None
         if self._gauge is not None:
             self._gauge.add(message.recipient_agent_id, 1)

@@ -22,11 +22,7 @@ class _Form:
     """A statement as one dialect writes it."""
 
     sql: str
-    defaults: dict[str, Any]  # values that stand in the statement itself
-    order: Callable[[dict[str, Any]], Any]  # from values by name to what the driver takes
-
-    def bind(self, values: dict[str, Any]) -> Any:  # noqa: ANN401 - what the driver takes
-        return self.order({**self.defaults, **values} if self.defaults else values)
+    bind: Callable[[dict[str, Any]], Any]  # from values by name to what the driver takes
 
 
 class Prepared:
@@ -87,7 +83,7 @@ class Prepared:
         names = compiled.positiontup
         given = {bind.key for bind in compiled.binds.values() if bind.required}
         defaults = {name: value for name, value in compiled.params.items() if name not in given}
-        form = _Form(str(compiled), defaults, dict if names is None else _in_order(names))
+        form = _Form(str(compiled), _binder(names, defaults))
         self._forms[connection.dialect.name] = form
         return form
 
@@ -113,10 +109,14 @@ def run_plain_ahead(connection: Connection, sql: str) -> None:
         raise _wrap(exc, connection, sql) from exc
 
 
-def _in_order(names: Sequence[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda values: tuple([values[name] for name in names])
+def _binder(names: Sequence[str] | None, defaults: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
+    """What puts values in the order of the placeholders `names`, with those that stand in the statement."""
+    if names is None:
+        return lambda values: {**defaults, **values}
+    in_order = (
+        itemgetter(*names) if len(names) > 1 else lambda values: tuple([values[name] for name in names])
+    )
+    return (lambda values: in_order({**defaults, **values})) if defaults else in_order
 
 
 def _wrap(error: BaseException, connection: Connection, sql: str) -> BaseException:

@@ -41,7 +41,7 @@ class Tx:
         self.inbox = InboxRows(connection, gauge)
         self.parked = ParkedRows(connection, gauge)
         self.refusals = RefusalRows(connection)
-        self.handed = HandedHops(connection)
+        self.handed = HandedHops(connection, None if memory is None else memory.hops)
         self.idempotency = IdempotencyRows(connection)
         self.jobs = JobRows(connection)
         self.drivers = DriverRows(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -141,3 +142,33 @@ async def test_an_agent_that_was_not_created_after_all_is_not_remembered(store: 
     assert await store.write(find) is None
     await store.write(create)
     assert await store.write(find) == await store.read(find) is not None
+
+
+HIGHEST: tuple[dict[str, Any], ...] = (
+    {"since": 0, "until": 99, "turn": None},
+    {"since": 5, "until": 99, "turn": None},
+    {"since": 5, "until": 99, "turn": "t1"},
+    {"since": 0, "until": 4, "turn": "t2"},
+)
+
+
+@pytest.mark.parametrize("different", [0, 3, 70])
+async def test_the_hops_that_an_agent_was_handed_are_as_the_database_has_them(
+    store: Store, different: int
+) -> None:
+    def find(tx: Tx) -> list[int | None]:
+        return [tx.handed.find_highest(2, **window) for window in HIGHEST]
+
+    def record(tx: Tx) -> None:
+        tx.handed.record(2, set(range(1, different + 1)), at=4, turn="t1")
+
+    def record_later(tx: Tx) -> None:
+        tx.handed.record(2, {2}, at=6, turn="t2")
+
+    assert await store.write(find) == [None] * len(HIGHEST)
+    for change in (record, record_later):
+        with pytest.raises(NotFound):
+            await store.write(failing(change, find))
+        assert await store.write(find) == await store.read(find)
+        await store.write(change)
+        assert await store.write(find) == await store.read(find)
