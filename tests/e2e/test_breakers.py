@@ -38,10 +38,11 @@ async def poster(who: AgentAccess | OperatorAccess, tree: str) -> AsyncIterator[
         yield http
 
 
-def refusals(units: Units, sender: str) -> dict[tuple[str, str], int]:
-    """What the operator sees refused of a sender: recipient and code to count."""
+def refusals(units: Units, sender: str, to: str | None = None) -> dict[tuple[str, str], int]:
+    """What the operator sees refused of a sender (to one recipient): recipient and code to count."""
     rows = units.operator.json("GET", "/refusals")["refusals"]
-    return {(row["recipient"], row["code"]): row["count"] for row in rows if row["sender"] == sender}
+    own = [row for row in rows if row["sender"] == sender and to in {None, row["recipient"]}]
+    return {(row["recipient"], row["code"]): row["count"] for row in own}
 
 
 @pytest.mark.requirement("delivery.echo-loop", "delivery.refusals-seen")
@@ -86,6 +87,7 @@ def test_poison_is_parked_and_nobody_is_woken_by_it(plain: Units) -> None:
     assert iris.call("recv", max=5).ok() == "Inbox empty.\n\n0 more pending"
     iris.call("ack_until", up_to=poison).ok()
     assert [row["id"] for row in plain.operator.json("GET", "/parked")["messages"]] == [poison]
+    assert refusals(plain, "operator", to="iris") == {("iris", "parked"): 1}
     plain.operator.json("POST", f"/messages/{poison}/release")
     assert ids_of(iris.call("recv").ok()) == [poison]
 
@@ -108,7 +110,7 @@ async def test_the_message_after_a_thousand_is_refused_and_none_is_dropped(plain
         assert (response.status_code, response.json()["code"]) == (429, "inbox_full")
     refused = (await plain.agents["ruth"].acall("send", to="full", body="x")).error()
     assert f"the inbox of full is full ({PENDING} messages wait); nothing was sent" in refused
-    assert refusals(plain, "operator") == {("full", "inbox_full"): 1}
+    assert refusals(plain, "operator", to="full") == {("full", "inbox_full"): 1}
     assert refusals(plain, "ruth")["full", "inbox_full"] == 1
 
     taken: list[int] = []

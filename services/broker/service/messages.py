@@ -103,7 +103,8 @@ class MessageService:
             result = await self._store.write(work)
         except HiveError as exc:
             size = len(request.body.encode())
-            _log.info("send_refused", sender=who, code=exc.code, size=size)
+            # Those of a flood would push all else out of the log; the operator has them in the audit.
+            _log.debug("send_refused", sender=who, code=exc.code, size=size)
             self._refusals.note(exc, sender=who, recipient=request.to, size=size)
             raise
         self._answers.note(attempt)
