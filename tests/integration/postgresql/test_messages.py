@@ -128,11 +128,16 @@ async def test_a_limit_holds_over_both_to_the_message(
 async def test_limits_hold_over_brokers_whose_clocks_differ(
     database: str, operator_token: Path, tmp_path: Path
 ) -> None:
-    settings = {"database_url": database, "operator_token_file": operator_token}
+    settings: dict[str, Any] = {
+        "database_url": database,
+        "operator_token_file": operator_token,
+        "pair_per_minute": 4,
+        "max_hops": 1,
+    }
     ahead = TurnedClock(TurnedClock.now + 3)
     async with (
-        running_broker(tmp_path / "a", ahead, **settings, pair_per_minute=4, max_hops=1) as a,
-        running_broker(tmp_path / "b", **settings, pair_per_minute=4, max_hops=1) as b,
+        running_broker(tmp_path / "a", ahead, **settings) as a,
+        running_broker(tmp_path / "b", **settings) as b,
     ):
         for name in ("ruth", "iris", "otto"):
             await a.add(name)
