@@ -9,6 +9,7 @@ import click
 
 from services.hivectl.app import cli
 from services.hivectl.command import HiveCommand, HiveGroup
+from services.hivectl.doctor.catalogue import CATALOGUE
 from services.hivectl.exits import MEANINGS
 
 _EVERYWHERE = {"root", "as_json"}
@@ -65,12 +66,20 @@ _ANSWERS: dict[str, str] = {
     "`mcp-config`": "`path`, `command`, `urls`",
     "`token rotate`": "`agent`, `token_file`, `mcp_config`, `old_token_valid`",
     "`doctor`": "`ok`, and `checks`: array of `name`, `ok`, `severity` (`info`, `warning`, `error`), "
-    "`detail`, `mend`",
+    "`detail`, `mend` (a text that says what to do; empty where all is well); the names are below",
 }
 
 _FAILURES = """\
 A failure is `{"error": {"code", "message", "details"}}` on standard output, one line for people on standard
 error, and an exit code. An interrupted command prints nothing.
+"""
+
+
+_DOCTOR = """\
+Every check has a name that does not change. Words in capitals stand for what varies.
+
+| check | looks at | warning | error |
+|---|---|---|---|
 """
 
 
@@ -118,4 +127,7 @@ def _render(path: str, command: click.Command) -> str:
         lines += ["", "```sh"]
         lines += [f"{line}  # {meaning}" if meaning else line for line, meaning in command.examples]
         lines.append("```")
+    if path == "hivectl doctor":
+        rows = [f"| `{kind.name}` | {kind.what} | {kind.warns} | {kind.fails} |" for kind in CATALOGUE]
+        lines += ["", _DOCTOR + "\n".join(rows)]
     return "\n".join([*lines, ""])

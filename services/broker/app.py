@@ -88,7 +88,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
     mirror = StreamMirror(store, hub)
-    hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle)
+    hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle, clock=clock)
 
     def stop() -> None:
         hub.close()

@@ -131,5 +131,10 @@ class HiveInfo(WireResult):
     nats_connected: bool
     nats_sync_always: bool | None = Field(default=None, description="None where the server does not say")
     notices_waiting: int = Field(description="rows of the outbox not yet acked by JetStream")
+    notices_oldest_at: int | None = Field(default=None, description="when the oldest of these was made")
     messages_parked: int = Field(default=0, description="in all inboxes, after five failed turns each")
     driver_connected: bool
+    clock_at: int | None = Field(default=None, description="the broker's clock")
+    newest_at: int | None = Field(
+        default=None, description="when the newest message or job was stored, by the clock of then"
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
+from services.broker.service.clock import Clock
 from services.broker.service.identity import HiveIdentity
 from services.broker.store import Store, Tx
 from shared.wire.agents import HiveInfo
@@ -29,29 +31,55 @@ class HiveService:
     """Puts the facts together."""
 
     def __init__(
-        self, store: Store, *, identity: HiveIdentity, nats: NatsStatus, driver: DriverStatus
+        self,
+        store: Store,
+        *,
+        identity: HiveIdentity,
+        nats: NatsStatus,
+        driver: DriverStatus,
+        clock: Clock,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._identity = identity
         self._nats = nats
         self._driver = driver
 
     async def get_info(self) -> HiveInfo:
-        agents, waiting, parked, seen_at = await self._store.read(_count)
+        counts = await self._store.read(_count)
         return HiveInfo(
             hive_name=self._identity.hive_name,
             swarm_name=self._identity.swarm_name,
             domain=self._identity.domain,
             revision=self._identity.revision,
-            agents=agents,
+            agents=counts.agents,
             nats_connected=self._nats.connected,
             nats_sync_always=self._nats.sync_always,
-            notices_waiting=waiting,
-            messages_parked=parked,
-            driver_connected=self._driver.is_driver_connected(seen_at),
+            notices_waiting=counts.waiting,
+            notices_oldest_at=counts.oldest_notice_at,
+            messages_parked=counts.parked,
+            driver_connected=self._driver.is_driver_connected(counts.driver_seen_at),
+            clock_at=self._clock(),
+            newest_at=counts.newest_at,
         )
 
 
-def _count(tx: Tx) -> tuple[int, int, int, int | None]:
-    names = tx.agents.list_names()
-    return len(names), tx.outbox.count(), tx.parked.count(), tx.drivers.find_last_seen()
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    agents: int
+    waiting: int
+    oldest_notice_at: int | None
+    parked: int
+    driver_seen_at: int | None
+    newest_at: int | None
+
+
+def _count(tx: Tx) -> _Counts:
+    return _Counts(
+        agents=len(tx.agents.list_names()),
+        waiting=tx.outbox.count(),
+        oldest_notice_at=tx.ages.find_oldest_notice_at(),
+        parked=tx.parked.count(),
+        driver_seen_at=tx.drivers.find_last_seen(),
+        newest_at=tx.ages.find_newest_at(),
+    )

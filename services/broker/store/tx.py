@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection
 
+from services.broker.store.ages import AgeRows
 from services.broker.store.agents import AgentRows
 from services.broker.store.drivers import DriverRows
 from services.broker.store.handed import HandedHops
@@ -36,6 +37,7 @@ class Tx:
         self.news: list[Item] = []
         gauge = None if memory is None else memory.pending
         self.agents = AgentRows(connection, None if memory is None else memory.agents)
+        self.ages = AgeRows(connection)
         self.tokens = TokenRows(connection)
         self.messages = MessageRows(connection, gauge)
         self.inbox = InboxRows(connection, gauge)

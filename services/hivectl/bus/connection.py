@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,6 +24,9 @@ BATCH = 256
 REQUEST_TIMEOUT_SECONDS = 5.0
 
 _DIRECT_GET = f"$JS.API.DIRECT.GET.{STREAM}"
+_STREAM_INFO = f"$JS.API.STREAM.INFO.{STREAM}"
+# RFC 3339 with nanoseconds, of which `fromisoformat` takes six digits at most.
+_NANOSECONDS = re.compile(r"(\.\d{6})\d+")
 
 
 @dataclass(frozen=True)
@@ -36,10 +41,11 @@ class ReaderLogin:
 
 @dataclass(frozen=True)
 class StoredNotice:
-    """A notice, as it is stored: a CloudEvent, of this or a later version."""
+    """A notice, as it is stored: a CloudEvent, of this or a later version; `stored_at` by NATS' clock."""
 
     sequence: int
     event: dict[str, Any]
+    stored_at: float | None = None
 
 
 def subject_filter(agent: str | None) -> str:
@@ -130,7 +136,18 @@ class NoticeBus:
     async def find_last(self) -> StoredNotice | None:
         """The newest notice."""
         rows = await self._ask({"last_by_subj": subject_filter(None)}, single=True)
-        return StoredNotice(_sequence(rows[0]), _parse(rows[0]) or {}) if rows else None
+        if not rows:
+            return None
+        stored_at = _parse_time((rows[0].headers or {}).get("Nats-Time-Stamp"))
+        return StoredNotice(_sequence(rows[0]), _parse(rows[0]) or {}, stored_at)
+
+    async def find_clock(self) -> float | None:
+        """The server's clock, unix seconds; None where it does not say (before 2.10)."""
+        try:
+            answer = await self._connection.request(_STREAM_INFO, timeout=REQUEST_TIMEOUT_SECONDS)
+        except (nats.errors.Error, OSError, TimeoutError) as exc:
+            raise self._explain() from exc
+        return _parse_time((_parse(answer) or {}).get("ts"))
 
     async def read(self, subject: str, *, first: int) -> list[StoredNotice]:
         """Up to `BATCH` notices from sequence `first` on; what is no JSON object is left out."""
@@ -175,6 +192,13 @@ class NoticeBus:
 
 def _sequence(row: Msg) -> int:
     return int((row.headers or {})["Nats-Sequence"])
+
+
+def _parse_time(word: object) -> float | None:
+    try:
+        return datetime.fromisoformat(_NANOSECONDS.sub(r"\1", str(word))).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _parse(row: Msg) -> dict[str, Any] | None:

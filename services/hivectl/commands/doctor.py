@@ -23,9 +23,10 @@ _MARK = {Severity.INFO: "ok     ", Severity.WARNING: "warning", Severity.ERROR: 
 )
 @pass_session
 def doctor(session: Session) -> int:
-    """Check files and modes, ports, broker, NATS, disk, and every running agent's surfaces end to end.
+    """Check the machine, files and modes, versions, clocks, broker, NATS, and every running agent end to end.
 
-    Changes nothing. Says of each finding how to mend it. Warnings alone do not make it fail.
+    Changes nothing. Says of each finding how to mend it. Exits with 1 when one is an error; warnings alone do
+    not make it fail.
     """
     if is_interactive() and not session.as_json:
         session.note(f"examining the hive at {session.layout.root}")

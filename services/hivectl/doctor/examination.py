@@ -9,13 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 
 from services.hivectl.doctor.check import Check, error, warning
+from services.hivectl.doctor.clock import check_newest
 from services.hivectl.doctor.contents import check_contents
 from services.hivectl.doctor.files import check_agent_files, check_hive_files, check_root
 from services.hivectl.doctor.hive_state import BrokerState, ask_broker, ask_nats
-from services.hivectl.doctor.machine import check_isolation, check_machine
+from services.hivectl.doctor.isolation import check_isolation
+from services.hivectl.doctor.machine import check_disk, check_memory
 from services.hivectl.doctor.ports import ExpectedPort, check_ports
+from services.hivectl.doctor.processes import check_processes
 from services.hivectl.doctor.readers import check_readers
 from services.hivectl.doctor.surface import check_agent
+from services.hivectl.doctor.versions import check_claude, check_packages, check_python, check_sqlite
 from services.hivectl.hive_file import HiveFile
 from services.hivectl.provision import find_nats
 from services.hivectl.supervisor.instance import is_running
@@ -25,29 +29,39 @@ from shared.layout import HiveLayout
 _AT_ONCE = 8
 
 
-def examine(layout: HiveLayout, *, now: Callable[[], float] = time.time) -> list[Check]:
-    """All checks of one hive."""
+def examine(layout: HiveLayout, *, clock: Callable[[], float] = time.time) -> list[Check]:
+    """All checks of one hive, as far as each makes sense on what is there."""
     found, usable = check_root(layout)
-    checks = [*check_machine(layout.root), *found]
+    checks = [*_check_surroundings(layout), *found]
     if not usable:
         return checks
-    checks += check_contents(layout, now=now())
+    up = _is_up(layout)
+    checks += check_contents(layout, now=clock())
     found, hive = check_hive_files(layout)
     checks += found
     if hive is None:
-        return checks
+        return [*checks, *check_processes(layout, up=up, agents=0)]
     checks += [*check_agent_files(layout, hive), check_isolation(layout, hive.agents)]
-    up = _is_up(layout)
-    broker = ask_broker(hive, is_nats_ours=_is_nats_ours(layout))
+    checks += check_processes(layout, up=up, agents=len(hive.agents))
+    broker = ask_broker(hive, is_nats_ours=_is_nats_ours(layout), clock=clock)
     checks += [*broker.checks, *check_readers(layout, hive, broker)]
     ports = [ExpectedPort(_port(hive.broker.url), "the broker", answered=broker.answered, wanted=up)]
+    stored: dict[str, float | None] = {"message or job": broker.newest_at}
     if hive.nats:
-        found, answered = ask_nats(hive.nats)
-        checks += found
+        nats = ask_nats(hive.nats, clock=clock)
+        checks += nats.checks
+        stored["notice"] = nats.newest_at
         if _is_local(hive.nats.url):
-            ports.append(ExpectedPort(_port(hive.nats.url), "NATS", answered=answered, wanted=up))
+            ports.append(ExpectedPort(_port(hive.nats.url), "NATS", answered=nats.answered, wanted=up))
+    checks.append(check_newest("clock.stored", stored, clock()))
     found, agent_ports = _check_agents(layout, hive, broker)
     return [*checks, *found, *check_ports([*ports, *agent_ports])]
+
+
+def _check_surroundings(layout: HiveLayout) -> list[Check]:
+    """Everything that needs no hive."""
+    programs = [check_python(), check_packages(), check_sqlite(), check_claude()]
+    return [*programs, *check_disk(layout.root), check_memory()]
 
 
 def _check_agents(

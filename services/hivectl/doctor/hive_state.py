@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from services.hivectl.bus import NoticeBus, ReaderLogin
 from services.hivectl.client import OperatorClient
 from services.hivectl.doctor.check import Check, error, passed, warning
+from services.hivectl.doctor.clock import check_difference
+from services.hivectl.doctor.flow import check_parked, check_refused, check_relay, check_waiting
+from services.hivectl.doctor.versions import check_revision
 from services.hivectl.hive_file import HiveFile, NatsPart, read_secret
 from services.hivectl.nats_config.server import MIN_VERSION
 from shared.errors import HiveError, Misconfigured, Unauthenticated, Unavailable
-from shared.revision import revision
 from shared.wire.agents import Agent, HiveInfo
 from shared.wire.notices import NoticeReader
+from shared.wire.refusals import Refusal, RefusalQuery
 
-MANY_WAITING = 100
 # A healthy broker answers in milliseconds; one that hangs must not hold up the rest.
 TIMEOUT_SECONDS = 5.0
 _RESTART = "`hivectl down`, then `hivectl up`"
+# All that is kept.
+_REFUSALS = RefusalQuery(limit=1000)
 
 
 @dataclass
@@ -29,18 +35,31 @@ class BrokerState:
     answered: bool = False
     agents: list[Agent] = field(default_factory=list)
     readers: list[NoticeReader] = field(default_factory=list)
+    newest_at: int | None = None
 
 
-def ask_broker(hive: HiveFile, *, is_nats_ours: bool) -> BrokerState:
+@dataclass(frozen=True)
+class NatsState:
+    """What NATS said; `answered` says whether one answered at all, also when it refused us."""
+
+    checks: list[Check]
+    answered: bool
+    newest_at: float | None = None
+
+
+def ask_broker(hive: HiveFile, *, is_nats_ours: bool, clock: Callable[[], float] = time.time) -> BrokerState:
     """Whether it is ready, takes the operator's credential, and stands well with NATS and the supervisor."""
     state = BrokerState()
     try:
         token = read_secret(hive.broker.operator_token_file)
         with OperatorClient(hive.broker.url, token, timeout_seconds=TIMEOUT_SECONDS) as client:
             ready = client.is_ready()
+            begun = clock()
             info = client.get_hive()
+            asked = (begun, clock())
             state.agents = client.list_agents()
             state.readers = client.list_notice_readers()
+            refusals = client.list_refusals(_REFUSALS).refusals
     except Unauthenticated:
         mend = f"its broker is another hive's, or {hive.broker.operator_token_file} was replaced; {_RESTART}"
         state.checks.append(error("broker", f"{hive.broker.url} refuses the operator's credential", mend))
@@ -49,109 +68,89 @@ def ask_broker(hive: HiveFile, *, is_nats_ours: bool) -> BrokerState:
         mend = "start it with `hivectl up`" if isinstance(exc, Unavailable) else _RESTART
         state.checks.append(error("broker", exc.message, mend))
         return state
-    state.answered = True
-    if ready:
-        state.checks.append(passed("broker", f"{info.hive_name} is ready at {hive.broker.url}"))
-    else:
-        state.checks.append(
-            error(
-                "broker",
-                f"{hive.broker.url} answers, but is not ready",
-                "its log in the root's logs/ says why",
-            )
-        )
-    state.checks += [
-        _check_revision(info),
-        _check_driver(info),
-        _check_parked(info),
-        *_check_relay(info, is_nats_ours=is_nats_ours),
+    state.answered, state.newest_at = True, info.newest_at
+    state.checks = [
+        _check_ready(hive.broker.url, info, ready=ready),
+        *_describe(info, refusals, asked, is_nats_ours=is_nats_ours),
     ]
     return state
 
 
-def _check_revision(info: HiveInfo) -> Check:
-    ours = revision()
-    if info.revision == ours:
-        return passed("broker.revision", ours)
-    return warning("broker.revision", f"the broker runs {info.revision}, installed is {ours}", _RESTART)
+def _check_ready(url: str, info: HiveInfo, *, ready: bool) -> Check:
+    if ready:
+        return passed("broker", f"{info.hive_name} is ready at {url}")
+    return error("broker", f"{url} answers, but is not ready", "its log in the root's logs/ says why")
 
 
-def _check_driver(info: HiveInfo) -> Check:
+def _describe(
+    info: HiveInfo, refusals: list[Refusal], asked: tuple[float, float], *, is_nats_ours: bool
+) -> list[Check]:
+    return [
+        check_revision("broker.revision", "the broker", info.revision),
+        check_driver(info),
+        check_difference("clock.broker", "the broker", info.clock_at, asked),
+        check_parked(info),
+        check_refused(refusals, asked[1]),
+        *check_relay(info, is_nats_ours=is_nats_ours),
+        check_waiting(info, asked[1]),
+    ]
+
+
+def check_driver(info: HiveInfo) -> Check:
+    """Whether somebody starts and watches agents."""
     if info.driver_connected:
         return passed("supervisor", "connected to the broker")
     return error("supervisor", "none is connected: agents are neither started nor watched", _RESTART)
 
 
-def _check_parked(info: HiveInfo) -> Check:
-    count = info.messages_parked
-    if not count:
-        return passed("messages.parked", "none")
-    detail = f"{count} message{'' if count == 1 else 's'} put aside: the turns that took them failed"
-    mend = "`hivectl inbox parked` shows them, `hivectl inbox release ID` hands one out again"
-    return warning("messages.parked", detail, mend)
-
-
-def _check_relay(info: HiveInfo, *, is_nats_ours: bool) -> list[Check]:
-    checks = []
-    if not info.nats_connected:
-        mend = (
-            "nats.log in the root's logs/ says why; it is started again by itself"
-            if is_nats_ours
-            else "start that NATS server, or mend HIVE_BROKER_NATS_*; the broker's log says what it refuses"
-        )
-        detail = "the broker is not connected to NATS: messages go on, notices wait and follow later"
-        checks.append(error("nats.broker", detail, mend))
-    elif info.nats_sync_always is None:
-        checks.append(
-            warning(
-                "nats.durability",
-                "this NATS server does not say whether it syncs every notice to disk",
-                "set `sync_interval: always` in its jetstream block",
-            )
-        )
-    elif not info.nats_sync_always:
-        checks.append(
-            error(
-                "nats.durability",
-                "NATS acks notices before they are on disk; power loss loses them",
-                "set `sync_interval: always` in its jetstream block and restart it",
-            )
-        )
-    else:
-        checks.append(passed("nats.durability", "every notice is on disk before it is acked"))
-    detail = f"{info.notices_waiting} not yet in JetStream"
-    if info.notices_waiting > MANY_WAITING:
-        checks.append(warning("notices.waiting", detail, "the broker's log says what NATS refuses"))
-    else:
-        checks.append(passed("notices.waiting", detail))
-    return checks
-
-
-def ask_nats(part: NatsPart) -> tuple[list[Check], bool]:
-    """Log in and read as the reader of `hive.json`; also whether a NATS server answered at all."""
+def ask_nats(part: NatsPart, *, clock: Callable[[], float] = time.time) -> NatsState:
+    """Log in and read as the reader of `hive.json`."""
     name = "nats.reader"
     try:
-        version, last = asyncio.run(_read(part))
+        answer = asyncio.run(_read(part, clock))
     except Misconfigured as exc:
-        return [error(name, exc.message, _RESTART)], exc.code == "nats_refused"
+        return NatsState([error(name, exc.message, _RESTART)], exc.code == "nats_refused")
     except HiveError as exc:
         mend = f"{_RESTART}; logs are in the root's logs/"
-        return [error(name, exc.message, mend)], exc.code == "no_stream"
+        return NatsState([error(name, exc.message, mend)], exc.code == "no_stream")
+    detail = f"{part.reader_user} reads the stream at {part.url}; the last notice is number {answer.sequence}"
     checks = [
-        passed(name, f"{part.reader_user} reads the stream at {part.url}; the last notice is number {last}")
+        passed(name, detail),
+        check_nats_version(answer.version),
+        check_difference("clock.nats", "NATS", answer.clock_at, answer.asked),
     ]
-    words = ".".join(map(str, version))
-    if version < MIN_VERSION:
-        wanted = ".".join(map(str, MIN_VERSION))
-        detail = f"nats-server {words} may lose notices on power loss"
-        checks.append(warning("nats.version", detail, f"use {wanted} or newer; `make setup` installs one"))
-    else:
-        checks.append(passed("nats.version", f"nats-server {words}"))
-    return checks, True
+    return NatsState(checks, answered=True, newest_at=answer.newest_at)
 
 
-async def _read(part: NatsPart) -> tuple[tuple[int, int, int], int]:
+@dataclass(frozen=True)
+class _Answer:
+    version: tuple[int, int, int]
+    sequence: int
+    newest_at: float | None
+    clock_at: float | None
+    asked: tuple[float, float]
+
+
+async def _read(part: NatsPart, clock: Callable[[], float]) -> _Answer:
     login = ReaderLogin(part.url, part.reader_user, read_secret(part.reader_password_file), part.inbox_prefix)
     async with NoticeBus(login) as bus:
         last = await bus.find_last()
-        return bus.server_version, last.sequence if last else 0
+        begun = clock()
+        clock_at = await bus.find_clock()
+        return _Answer(
+            bus.server_version,
+            last.sequence if last else 0,
+            last.stored_at if last else None,
+            clock_at,
+            (begun, clock()),
+        )
+
+
+def check_nats_version(version: tuple[int, int, int]) -> Check:
+    """Whether the server keeps what it acks over a power cut."""
+    words = ".".join(map(str, version))
+    if version >= MIN_VERSION:
+        return passed("nats.version", f"nats-server {words}")
+    wanted = ".".join(map(str, MIN_VERSION))
+    detail = f"nats-server {words} may lose notices on power loss"
+    return warning("nats.version", detail, f"use {wanted} or newer; `make setup` installs one")

@@ -1,58 +1,67 @@
-"""The machine: Python, disk, what separates agents."""
+"""The machine: disk, memory, open files. Thresholds are contract (docs/hivectl.md)."""
 
 from __future__ import annotations
 
 import os
-import platform
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from services.hivectl.doctor.check import Check, error, passed, warning
-from services.hivectl.doctor.files import has_own_user
-from shared.layout import HiveLayout
-from shared.revision import revision
 
-MIN_PYTHON = (3, 11)
 WARN_PERCENT = 85
 ERROR_PERCENT = 95
+# Of all memory, what may be left.
+LITTLE_MEMORY_PERCENT = 10
+NO_MEMORY_PERCENT = 3
+# A broker's files and connections: its own, and those of each agent's daemons and sessions.
+OWN_FILES = 256
+FILES_AN_AGENT = 16
+
+_MEMINFO = Path("/proc/meminfo")
+_LIMIT = "Max open files"
+_SPACE = "free some space, or move the hive to another disk with --root"
+
+Stats = Callable[[Path], os.statvfs_result]
 
 
-def check_machine(root: Path) -> list[Check]:
-    """Everything that needs no hive."""
-    return [_check_python(), check_disk(root)]
-
-
-def _check_python() -> Check:
-    detail = f"hyperhive {revision()} on {platform.python_implementation()} {platform.python_version()}"
-    if sys.version_info < MIN_PYTHON:
-        return error(
-            "python", detail, f"install Python {'.'.join(map(str, MIN_PYTHON))} or newer, then `make setup`"
-        )
-    return passed("python", detail)
-
-
-def check_disk(root: Path, *, warn_percent: int = WARN_PERCENT, error_percent: int = ERROR_PERCENT) -> Check:
-    """How full the file system of the hive is; reckoned as df(1) does, without the blocks kept for root."""
+def check_disk(root: Path, *, stats_of: Stats = os.statvfs) -> list[Check]:
+    """The hive's file system: space, reckoned as df(1) does, without what is kept for root; inodes; mount."""
     place = root
-    while (stats := _find_stats(place)) is None:
+    while (stats := _find_stats(place, stats_of)) is None:
         place = place.parent
     used = stats.f_blocks - stats.f_bfree
     usable = used + stats.f_bavail
     percent = 100 * used // usable if usable else 0
     free_gib = stats.f_bavail * stats.f_frsize / 2**30
-    detail = f"{percent} % full, {free_gib:.1f} GiB free at {place}"
-    mend = "free some space, or move the hive to another disk with --root"
-    if percent >= error_percent:
-        return error("disk", detail, mend)
-    if percent >= warn_percent:
-        return warning("disk", detail, mend)
-    return passed("disk", detail)
+    space = _grade("disk", percent, f"{percent} % full, {free_gib:.1f} GiB free at {place}", _SPACE)
+    return [space, _check_inodes(stats, place), _check_mount(stats, place)]
 
 
-def _find_stats(place: Path) -> os.statvfs_result | None:
+def _check_inodes(stats: os.statvfs_result, place: Path) -> Check:
+    name = "disk.inodes"
+    if not stats.f_files:
+        return passed(name, f"without a fixed number at {place}")
+    percent = 100 * (stats.f_files - stats.f_favail) // stats.f_files
+    detail = f"{percent} % of the inodes used at {place}"
+    return _grade(name, percent, detail, "remove files that nobody needs: small ones count as well")
+
+
+def _check_mount(stats: os.statvfs_result, place: Path) -> Check:
+    if stats.f_flag & os.ST_RDONLY:
+        mend = f"mount -o remount,rw {place}; a disk that failed is mounted so: see dmesg(1)"
+        return error("disk.writable", f"{place} is mounted read-only", mend)
+    return passed("disk.writable", f"{place} may be written")
+
+
+def _grade(name: str, percent: int, detail: str, mend: str) -> Check:
+    if percent >= ERROR_PERCENT:
+        return error(name, detail, mend)
+    return warning(name, detail, mend) if percent >= WARN_PERCENT else passed(name, detail)
+
+
+def _find_stats(place: Path, stats_of: Stats) -> os.statvfs_result | None:
     try:
-        return os.statvfs(place)
+        return stats_of(place)
     except OSError:
         # Not made yet, or not ours to look into: its parent lies on the same disk, as far as we can tell.
         if place == place.parent:
@@ -60,17 +69,34 @@ def _find_stats(place: Path) -> os.statvfs_result | None:
         return None
 
 
-def check_isolation(layout: HiveLayout, agents: Iterable[str]) -> Check:
-    """What separates agents: users of their own, or nothing."""
-    name = "isolation"
-    everyone = list(agents)
-    shared = [agent for agent in everyone if not has_own_user(layout, agent)]
-    if everyone and not shared:
-        return passed(name, "each agent has a user of its own; what it runs itself can read its own token")
-    return warning(
-        name,
-        f"not isolated: {', '.join(shared) or 'agents'} run under the hive's own account and can read "
-        "whatever it can, also every token",
-        "run the hive under an account of its own, and give it nothing that its agents may not have; "
-        "or give each agent a user, as the units in deploy/systemd do",
-    )
+def check_memory(meminfo: Path = _MEMINFO) -> Check:
+    """What is left for programs that start now (MemAvailable in proc_meminfo(5))."""
+    name = "memory"
+    try:
+        rows = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines())
+        total, left = (int(rows[key].split()[0]) for key in ("MemTotal", "MemAvailable"))
+    except (OSError, ValueError, KeyError, IndexError):
+        return warning(name, f"{meminfo} does not say how much there is", "look with free(1)")
+    percent = 100 * left // total if total else 0
+    detail = f"{left / 2**20:.1f} of {total / 2**20:.1f} GiB available"
+    mend = "stop agents that are not needed (`hivectl agent stop NAME`), or other programs: see top(1)"
+    if percent < NO_MEMORY_PERCENT:
+        return error(name, detail, mend)
+    return warning(name, detail, mend) if percent < LITTLE_MEMORY_PERCENT else passed(name, detail)
+
+
+def check_open_files(limits: Path, *, whose: str, agents: int) -> Check:
+    """How many files a process may open (proc_pid_limits(5)), for the broker of so many agents."""
+    name = "open-files"
+    try:
+        lines = limits.read_text(encoding="ascii").splitlines()
+        word = next(line for line in lines if line.startswith(_LIMIT)).removeprefix(_LIMIT).split()[0]
+        limit = None if word == "unlimited" else int(word)
+    except (OSError, ValueError, StopIteration, IndexError):
+        return warning(name, f"{limits} does not say how many files {whose} may open", "run doctor there")
+    wanted = OWN_FILES + FILES_AN_AGENT * agents
+    detail = f"{whose} may open {'any number of' if limit is None else limit} files"
+    if limit is not None and limit < wanted:
+        mend = "raise the hard limit (`ulimit -Hn`, or LimitNOFILE= of the unit), then start the hive anew"
+        return warning(name, f"{detail}; {agents} agents may need {wanted}", mend)
+    return passed(name, detail)

@@ -13,6 +13,7 @@ import httpx2
 
 from services.hivectl.doctor.check import Check, error, passed, warning
 from services.hivectl.doctor.ports import ExpectedPort
+from services.hivectl.doctor.versions import check_revision
 from services.hivectl.reading import read_json
 from shared.errors import HiveError, Unauthenticated, Unavailable
 from shared.wire.agents import Agent
@@ -98,7 +99,7 @@ def check_agent(agent: Agent, mcp_config: Path) -> tuple[list[Check], list[Expec
             mend = f"its log in the root's logs/ says why; hivectl agent restart {agent.name}"
             return [error(name, "should run and does not", mend)], _ports(agent, entries, set())
         return [passed(name, "stopped, as it was told")], _ports(agent, entries, set())
-    checks = [_check_link(name, agent)]
+    checks = [_check_link(name, agent), check_revision(f"{name}.revision", agent.name, agent.revision)]
     answered = set()
     for surface, (url, headers) in entries.items():
         check = _check_surface(agent.name, surface, McpProbe(str(url), headers))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from services.hivectl.reading import read_json
 from services.hivectl.supervisor.spawn import Child
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
@@ -70,11 +71,12 @@ class ChildRegister:
 def list_running(layout: HiveLayout) -> list[Leftover]:
     """What the file names and still runs."""
     try:
-        rows = json.loads(_path(layout).read_bytes())
+        rows = read_json(_path(layout))
         known = [Leftover(str(row["name"]), int(row["pid"]), int(row["start_ticks"])) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return []
-    return [leftover for leftover in known if leftover.alive]
+    # To kill(2), 0 and less are groups; and one that had ended when it was noted never runs again.
+    return [one for one in known if one.pid > 1 and one.start_ticks > 0 and one.alive]
 
 
 def signal_child(layout: HiveLayout, name: str, number: signal.Signals) -> bool:

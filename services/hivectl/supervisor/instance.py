@@ -29,6 +29,7 @@ class Instance:
     Attributes:
         settled: whether it has written the hive's files.
         nats_url: of a NATS server that is not its own.
+        revision: of the code that it runs.
     """
 
     pid: int
@@ -36,6 +37,7 @@ class Instance:
     stopping: bool = False
     settled: bool = False
     nats_url: str | None = None
+    revision: str | None = None
 
 
 def lock_path(layout: HiveLayout) -> Path:
@@ -152,13 +154,14 @@ def has_readable_name(layout: HiveLayout) -> bool:
 def _parse(raw: bytes) -> Instance | None:
     try:
         content = parse_json(raw)
-        nats_url = content.get("nats_url")
+        nats_url, revision = content.get("nats_url"), content.get("revision")
         instance = Instance(
             int(content["pid"]),
             int(content["started_at"]),
             stopping=content.get("stopping") is True,
             settled="port_base" in content,
             nats_url=nats_url if isinstance(nats_url, str) else None,
+            revision=revision if isinstance(revision, str) else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None

@@ -44,7 +44,11 @@ def supervise(request: UpRequest, console: Console, *, on_up: Callable[[StartRep
     layout = request.layout
     ensure_hive_files(layout)
     lock = acquire(layout)
-    whoami: dict[str, Any] = {"pid": os.getpid(), "started_at": int(time.time())}
+    whoami: dict[str, Any] = {
+        "pid": os.getpid(),
+        "started_at": int(time.time()),
+        "revision": revision(),
+    }
     try:
         lock.describe(whoami)
         with io.TextIOWrapper(supervisor_log(layout).open(), encoding="utf-8", line_buffering=True) as log:

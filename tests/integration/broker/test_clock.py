@@ -61,3 +61,15 @@ async def test_limits_that_the_operator_lifted_are_back(tmp_path: Path) -> None:
 
         await ruth.send("iris")
         await ruth.refused(429, "POST", "/messages", {"to": "iris", "body": "x"})
+
+
+async def test_the_operator_can_tell_that_it_was_set_back(broker: Broker) -> None:
+    ruth = broker.agents["ruth"]
+    begun = broker.clock.now
+    await ruth.send("iris")
+    broker.clock.now -= DAY
+    hive = await broker.operator.get("GET", "/hive")
+    assert (hive["clock_at"], hive["newest_at"]) == (begun - DAY, begun)
+    await broker.operator.get("POST", "/agents/iris/jobs", {"kind": "stop"})
+    # Whatever is stored last says so, whichever table it is in.
+    assert (await broker.operator.get("GET", "/hive"))["newest_at"] == begun

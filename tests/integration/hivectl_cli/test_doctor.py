@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from services.hivectl.doctor.catalogue import find_kind
+from shared.revision import revision
 from tests.support.hive import Hive, running_hive
 
 
@@ -39,7 +41,25 @@ def test_healthy_hive_has_no_errors_and_each_surface_is_tried(hive: Hive) -> Non
         "surface.iris.hyperhive",
         f"port.{hive.ports.broker}",
         f"port.{hive.ports.nats}",
+        "clock.broker",
+        "clock.nats",
+        "clock.stored",
+        "supervisor.revision",
+        "broker.revision",
+        "agent.iris.revision",
+        "open-files",
+        "database.wal",
+        "messages.refused",
+        "nats.broker",
     } <= names
+    checks = {check["name"]: check for check in report["checks"]}
+    assert {name for name in checks if find_kind(name) is None} == set()
+    # Not only passed for want of an answer.
+    assert checks["clock.broker"]["detail"] == "the broker has the time that this machine has"
+    assert checks["clock.nats"]["detail"] == "NATS has the time that this machine has"
+    assert checks["open-files"]["detail"].startswith("the broker may open ")
+    assert checks["database.wal"]["detail"].startswith("the write-ahead log has ")
+    assert checks["supervisor.revision"]["detail"] == checks["agent.iris.revision"]["detail"] == revision()
     isolation = next(check for check in report["checks"] if check["name"] == "isolation")
     assert (isolation["ok"], isolation["severity"]) == (False, "warning")
 

@@ -239,3 +239,14 @@ async def test_an_unknown_job_and_agent_are_not_found(broker: Broker) -> None:
     await broker.operator.refused(404, "POST", "/agents/nobody/jobs", {"kind": "start"})
     await broker.operator.refused(422, "POST", "/agents/iris/jobs", {"kind": "explode"})
     await broker.operator.refused(422, "GET", "/jobs/1?wait_seconds=31")
+
+
+async def test_the_operator_sees_since_when_notices_wait(tmp_path: Path) -> None:
+    async with running_broker(tmp_path / "without-nats") as broker:
+        await broker.add("ruth")
+        assert (await broker.operator.get("GET", "/hive"))["notices_oldest_at"] is None
+        driver, begun = Driver(broker), broker.clock.now
+        await driver.saw("ruth", "started", at=begun)
+        await driver.saw("ruth", "stopped", at=begun + 60)
+        hive = await broker.operator.get("GET", "/hive")
+        assert (hive["notices_waiting"], hive["notices_oldest_at"]) == (2, begun)

@@ -66,6 +66,7 @@ FILES = (
     "agents/iris/mcp.json",
     "run/files.lock",
     "run/supervisor.lock",
+    "run/children.json",
 )
 
 COMMANDS = (

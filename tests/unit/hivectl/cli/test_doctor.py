@@ -13,7 +13,6 @@ import pytest
 from services.hivectl.doctor.check import Check, Severity
 from services.hivectl.doctor.examination import examine
 from services.hivectl.doctor.files import check_agent_files
-from services.hivectl.doctor.machine import check_disk
 from services.hivectl.doctor.ports import ExpectedPort, check_ports, find_listener
 from services.hivectl.hive_file import AgentPart, BrokerPart, HiveFile
 from services.hivectl.provision import ensure_hive_files
@@ -151,12 +150,6 @@ def test_free_port_is_fine_while_down_and_an_error_while_up(free_port: int) -> N
     )
     assert down.ok
     assert up.severity is Severity.ERROR
-
-
-def test_full_disk_is_a_warning_and_then_an_error(tmp_path: Path) -> None:
-    assert check_disk(tmp_path, warn_percent=101, error_percent=101).ok
-    assert check_disk(tmp_path, warn_percent=0, error_percent=101).severity is Severity.WARNING
-    assert check_disk(tmp_path / "not" / "there", warn_percent=0, error_percent=0).severity is Severity.ERROR
 
 
 def test_missing_isolation_is_said_and_is_no_error(layout: HiveLayout) -> None:

@@ -1,6 +1,8 @@
 """The supervisor's own small files: logs, the lock, the register of children; sockets and environments."""
 
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from services.hivectl.supervisor.children import ChildRegister, end_leftovers, list_running
+from services.hivectl.supervisor.children import ChildRegister, end_leftovers, list_running, signal_child
 from services.hivectl.supervisor.environment import broker_settings, surface_settings, unit_environment
 from services.hivectl.supervisor.instance import acquire, find_instance, is_running, lock_path
 from services.hivectl.supervisor.listeners import Listeners, check_port_free
@@ -151,6 +153,15 @@ def test_processes_of_an_earlier_supervisor_are_waited_for_and_ended(layout: Hiv
     assert said == ["waiting for units of an earlier supervisor to end: tiny"]
     assert list_running(layout) == []
     assert child.reap() == -9
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1, 99_999_999])
+def test_what_a_damaged_register_names_is_not_waited_for_nor_signalled(layout: HiveLayout, pid: int) -> None:
+    rows = [{"name": "nats", "pid": pid, "start_ticks": ticks} for ticks in (0, -1)]
+    (layout.run_dir / "children.json").write_text(json.dumps(rows))
+    assert list_running(layout) == []
+    assert not signal_child(layout, "nats", signal.SIGHUP)
+    end_leftovers(layout, grace_seconds=0, say=pytest.fail)
 
 
 def test_a_number_that_came_again_is_nobody_we_know(layout: HiveLayout) -> None:

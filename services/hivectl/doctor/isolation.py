@@ -1,0 +1,42 @@
+"""What keeps agents from each other's files: users of their own, or nothing; found by the files' owners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from services.hivectl.doctor.check import Check, passed, warning
+from shared.layout import HiveLayout
+
+_MEND = (
+    "run the hive under an account of its own, and give it nothing that its agents may not have; "
+    "or give each agent a user, as the units in deploy/systemd do"
+)
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return None
+
+
+def check_isolation(
+    layout: HiveLayout, agents: Iterable[str], *, owner_of: Callable[[Path], int | None] = _owner
+) -> Check:
+    """Which agents share an account with others, or with the hive itself: there is no sandbox yet."""
+    name = "isolation"
+    uids = {agent: owner_of(layout.agent(agent).home) for agent in agents}
+    hive = owner_of(layout.root)
+    taken = list(uids.values())
+    shared = sorted(agent for agent, uid in uids.items() if uid in {None, hive, 0} or taken.count(uid) > 1)
+    if not uids:
+        return passed(name, "no agents yet; under `hivectl up` they share the hive's account")
+    if not shared:
+        return passed(name, "each agent has a user of its own; what it runs itself can read its own token")
+    run = "run" if len(shared) > 1 else "runs"
+    if hive in {uids[agent] for agent in shared}:
+        under = "the hive's own account and can read whatever it can, also every token"
+    else:
+        under = "an account that is not theirs alone and can read what others under it can"
+    return warning(name, f"not isolated: {', '.join(shared)} {run} under {under}", _MEND)
