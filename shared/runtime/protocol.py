@@ -6,6 +6,7 @@ import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from shared.runtime.joined import JoinedTransport
 from shared.runtime.log import get_logger
 
 MAX_HEAD_BYTES = 65_536
@@ -37,6 +38,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a head."""
         super().connection_made(transport)
+        self._joined = JoinedTransport(transport, self.loop)
         self._begun: list[RequestResponseCycle] = []
         self._start_timer()
 
@@ -73,6 +75,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_open = False
         self._stop_timer()
         super().on_headers_complete()
+        # Its task has not begun yet.
+        self.cycle.transport = self._joined  # type: ignore[assignment]  # as much of one as it uses
         self._begun = [cycle for cycle in self._begun if not cycle.response_complete]
         self._begun.append(self.cycle)
 
@@ -83,6 +87,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and bound what it keeps to itself."""
+        # What is answered below goes past it.
+        self._joined.flush()
         self._silent_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -99,6 +105,11 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self._abandon()
             super().send_400_response(msg)
+
+    def shutdown(self) -> None:
+        """Close when the answer in progress is out."""
+        self._joined.flush()
+        super().shutdown()
 
     def _awaits_head(self) -> bool:
         return self._head_open or self.cycle is None or self.cycle.response_complete
@@ -137,6 +148,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._timer = None
+        self._joined.flush()
         if self.transport.is_closing():
             return
         if any(not cycle.response_complete for cycle in self._begun):
