@@ -20,7 +20,7 @@ from services.hyperhive_mcp.service.turns import TurnStatus
 from services.hyperhive_mcp.service.unknown_sends import UnknownSends
 from services.hyperhive_mcp.spill import SpillDirectory
 from services.hyperhive_mcp.store import StateStore
-from services.hyperhive_mcp.tools import build_tools
+from services.hyperhive_mcp.tools.mail import build_mail_tools
 from shared.client import BrokerClient
 from shared.mcp.host import ToolHost
 from shared.revision import revision
@@ -54,7 +54,7 @@ def create_surface(settings: Settings) -> Surface:
     texts = LongTexts(broker, SpillDirectory(settings.state_dir))
     unknown = UnknownSends(broker, store)
     inbox = InboxService(broker, texts, unknown, boot=boot)
-    tools = build_tools(inbox, status, broker)
+    tools = build_mail_tools(inbox, status, broker)
     grants = GrantsKeeper(
         store,
         tools=[tool.name for tool in tools],

@@ -1,4 +1,4 @@
-"""The tools of the `hyperhive` surface: arguments, the copy a model reads, one service call each.
+"""Messages, metadata and status: arguments, the copy a model reads, one service call each.
 
 Every word of a description is paid for on every turn; the wording is held by a snapshot test.
 """
@@ -64,8 +64,8 @@ class StatusArguments(ToolArguments):
     ]
 
 
-def build_tools(inbox: InboxService, status: StatusService, broker: BrokerClient) -> list[Tool]:
-    """The surface's tools, wired to their services."""
+def build_mail_tools(inbox: InboxService, status: StatusService, broker: BrokerClient) -> list[Tool]:
+    """These tools, wired to their services."""
 
     async def send(args: SendArguments, call: Call) -> str:
         request = SendRequest(
