@@ -124,6 +124,7 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
             "long polls and streams come back by themselves after a restart of the broker, in few attempts "
             "that are scattered"
         ),
+        "restart.down": "a restart that `down` or a kill of the supervisor cuts off is not done once more",
         "restart.wait-apart": "a call that waits holds up no other call",
     },
     "spec 5, messages": {
@@ -182,11 +183,20 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
     "issue 2, proof 1": {
         "claude.mail": "a real claude sends, another receives, replies and acks, in both eras",
     },
+    "spec 10, hivectl": {
+        "hivectl.in-order": "what is asked of one agent is done in order, and not refused meanwhile",
+        "hivectl.damage": "a damaged file of a hive is named, with what to do, and nothing hangs on it",
+        "hivectl.doctor": "each check of doctor can fail, and says how to mend what it found",
+    },
     "spec 2, files": {
         "claude.mcp-config": "the written mcp.json is taken by claude as it is",
     },
     "spec 5, notices": {
         "notices.broker-away": "a crash while the broker is away is told once, at its return",
+        "notices.cut-short": (
+            "a job that another one or the end of the hive cuts short gives one notice a real transition, "
+            "and a destroy none but `destroyed`"
+        ),
         "notices.live": "a live subscriber sees each transition once, in order",
         "notices.durable": "a durable that was offline gets all of them later, in order",
         "notices.history": "direct get from the start shows all of them",

@@ -133,6 +133,7 @@ def test_lifecycle_commands_wait_for_the_end(hive: Hive, milo: str) -> None:
         assert hive.ctl("agent", "show", milo)["state"] == state
 
 
+@pytest.mark.requirement("hivectl.in-order")
 @pytest.mark.parametrize(
     ("first", "then", "state"),
     [
@@ -154,6 +155,7 @@ def test_jobs_of_one_agent_follow_each_other(
     eventually(lambda: hive.ctl("agent", "show", milo)["state"] == state, within=20)
 
 
+@pytest.mark.requirement("hivectl.in-order")
 def test_a_command_says_for_which_job_it_waits(hive: Hive, milo: str) -> None:
     with hive.frozen(f"hyperhive-{milo}"):
         job = hive.ctl("agent", "stop", milo, "--no-wait")

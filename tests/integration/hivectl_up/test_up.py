@@ -180,6 +180,7 @@ def test_an_up_while_the_hive_goes_down_waits_and_starts_it_again(hive: Hive) ->
     assert "hyperhive-iris" in hive.pids()
 
 
+@pytest.mark.requirement("restart.down")
 def test_a_restart_that_down_cuts_off_is_not_done_again_by_the_next_up(hive: Hive) -> None:
     hive.up("--agent", "iris")
     before = len(notices_of(hive, "iris"))
@@ -201,6 +202,7 @@ def test_a_restart_that_down_cuts_off_is_not_done_again_by_the_next_up(hive: Hiv
     assert notices_of(hive, "iris")[before:] == ["stopped", "started", "stopped"]
 
 
+@pytest.mark.requirement("restart.down")
 def test_a_restart_that_a_killed_supervisor_left_is_fulfilled_by_the_next_up(hive: Hive) -> None:
     hive.up("--agent", "iris")
     before = len(notices_of(hive, "iris"))
@@ -214,6 +216,7 @@ def test_a_restart_that_a_killed_supervisor_left_is_fulfilled_by_the_next_up(hiv
     assert notices_of(hive, "iris")[before:] == ["crashed", "started", "stopped"]
 
 
+@pytest.mark.requirement("notices.cut-short")
 def test_destroyed_is_the_only_notice_of_a_destroy_also_during_a_restart_that_hangs(hive: Hive) -> None:
     hive.up()
     hive.ctl("agent", "add", "olga")
@@ -224,6 +227,7 @@ def test_destroyed_is_the_only_notice_of_a_destroy_also_during_a_restart_that_ha
     assert notices_of(hive, "olga") == ["started", "destroyed"]
 
 
+@pytest.mark.requirement("hivectl.damage")
 def test_down_finds_the_supervisor_of_a_damaged_lock_and_doctor_says_that_it_is(hive: Hive) -> None:
     hive.up()
     lock = hive.layout.run_dir / "supervisor.lock"

@@ -109,6 +109,7 @@ def layout(tmp_path: Path) -> HiveLayout:
     return layout
 
 
+@pytest.mark.requirement("hivectl.damage")
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("file", FILES)
 def test_no_damaged_file_is_a_bug_or_hangs(

@@ -200,6 +200,7 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
+@pytest.mark.requirement("hivectl.doctor")
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
 def test_it_can_fail_and_says_how_to_mend_it(kind: object, stage: Stage) -> None:
     known = next(one for one in CATALOGUE if one is kind)

@@ -10,7 +10,7 @@ from shared.wire.lifecycle import JobKind
 from tests.unit.hivectl.supervisor.scene import Scene, start_deaf
 from tests.unit.hivectl.supervisor.tiny import never_ready
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("notices.cut-short")]
 
 
 @pytest.mark.parametrize(
