@@ -131,7 +131,8 @@ class ToolHost:
     ) -> types.CallToolResult:
         """Log the request, run the handler, log the result: sizes, never bodies."""
         started = time.monotonic()
-        log.info("tool_called", tool=tool.name, call=call.key, argument_bytes=size_of(arguments or {}))
+        call_log = log.bind(tool=tool.name, call=call.key)
+        call_log.info("tool_called", argument_bytes=size_of(arguments or {}))
         try:
             result = await self._run(tool, arguments, call)
         except HiveError as exc:
@@ -145,10 +146,8 @@ class ToolHost:
             outcome = "internal"
         else:
             outcome = "ok"
-        log.info(
+        call_log.info(
             "tool_answered",
-            tool=tool.name,
-            call=call.key,
             outcome=outcome,
             result_bytes=size_of(result.content),
             duration_ms=round((time.monotonic() - started) * 1000),

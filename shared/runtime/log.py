@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 import logging
 import re
 import sys
 from contextvars import ContextVar
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -23,6 +24,7 @@ get_logger = structlog.get_logger
 
 _ROOT = "hyperhive"
 _ours = logging.getLogger(_ROOT)
+_to_json = json.JSONEncoder(default=repr).encode
 # ESC and the like would let a logged name drive the operator's terminal; JSON escapes them anyway.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -45,23 +47,18 @@ def configure_logging(
         _add_time,
         structlog.processors.StackInfoRenderer(),
     ]
-    final: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    final: list[Processor]
     if out.isatty():
         renderer = structlog.dev.ConsoleRenderer(
             timestamp_key="at", exception_formatter=structlog.dev.plain_traceback
         )
-        final += [_strip_control, renderer]
+        final = [_strip_control, renderer]
     else:
-        final += [
-            structlog.processors.format_exc_info,
-            _order,
-            structlog.processors.JSONRenderer(default=repr),
-        ]
+        final = [structlog.processors.format_exc_info, _order, _render_json]
 
     handler = logging.StreamHandler(out)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[_add_origin, *shared], processors=final)
-    )
+    meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(_Formatter(foreign_pre_chain=[_add_origin, *shared], processors=[meta, *final]))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -71,7 +68,7 @@ def configure_logging(
     logging.raiseExceptions = False
     _route_uvicorn(level)
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*shared, *final, _finish],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=_our_logger,
         cache_logger_on_first_use=False,
@@ -81,6 +78,23 @@ def configure_logging(
 def hears_debug() -> bool:
     """Whether events of level debug are written: to ask costs a fraction of telling nobody."""
     return _ours.isEnabledFor(logging.DEBUG)
+
+
+class _Line(str):
+    """An event of ours, rendered where it happened."""
+
+    __slots__ = ()
+
+
+def _finish(_logger: WrappedLogger, _method: str, line: Any) -> _Line:  # noqa: ANN401 - a renderer's text
+    return _Line(line)
+
+
+class _Formatter(structlog.stdlib.ProcessorFormatter):
+    """Renders what libraries log. Ours is done already: it would cost a second record an event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return record.msg if isinstance(record.msg, _Line) else super().format(record)
 
 
 def _our_logger(*names: str) -> logging.Logger:
@@ -127,6 +141,16 @@ def _add_time(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
 def _order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """When, how bad and what come first, for whoever reads the lines as they are."""
     return {**{key: event[key] for key in ("at", "level", "event")}, **event}
+
+
+def _render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+    """One line; a value that cannot be shown is no reason to fail whoever logs it."""
+    try:
+        return _to_json(event)
+    except Exception as exc:  # noqa: BLE001 - a value's own `repr`, or one that holds itself
+        return _to_json(
+            {"event": str(event["event"]), "level": event["level"], "unshown": type(exc).__name__}
+        )
 
 
 def _add_origin(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
