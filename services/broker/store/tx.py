@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection
 
-from services.broker.store.ages import AgeRows
 from services.broker.store.agents import AgentRows
+from services.broker.store.ages import AgeRows
 from services.broker.store.drivers import DriverRows
 from services.broker.store.handed import HandedHops
 from services.broker.store.idempotency import IdempotencyRows
