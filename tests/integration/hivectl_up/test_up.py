@@ -216,6 +216,18 @@ def test_a_restart_that_a_killed_supervisor_left_is_fulfilled_by_the_next_up(hiv
     assert notices_of(hive, "iris")[before:] == ["crashed", "started", "stopped"]
 
 
+@pytest.mark.requirement("hivectl.in-order")
+def test_an_agent_that_up_names_is_started_after_a_stop_that_is_still_open(hive: Hive) -> None:
+    hive.up("--agent", "iris")
+    with hive.frozen("hyperhive-iris"):
+        job = hive.ctl("agent", "stop", "iris", "--no-wait")
+        eventually(lambda: hive.operator.json("GET", f"/jobs/{job['id']}")["state"] == "claimed")
+        os.kill(json.loads((hive.layout.run_dir / "supervisor.lock").read_text())["pid"], 9)
+    hive.up("--agent", "iris")
+    assert hive.operator.json("GET", f"/jobs/{job['id']}")["state"] == "done"
+    assert "hyperhive-iris" in hive.pids()
+
+
 @pytest.mark.requirement("notices.cut-short")
 def test_destroyed_is_the_only_notice_of_a_destroy_also_during_a_restart_that_hangs(hive: Hive) -> None:
     hive.up()
