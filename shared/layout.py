@@ -33,8 +33,8 @@ def default_root() -> Path:
     return (state if state.is_absolute() else Path("~/.local/state").expanduser().absolute()) / "hyperhive"
 
 
-def check_socket_path(path: Path) -> Path:
-    """Refuse a unix socket path that the kernel cannot bind.
+def check_socket_path(path: Path, *, setting: str = "HIVE_ROOT") -> Path:
+    """Refuse a unix socket path that the kernel cannot bind; `setting` is what decides about it.
 
     Raises:
         Misconfigured: when the path is over 107 bytes, saying by how much and what to change.
@@ -43,7 +43,7 @@ def check_socket_path(path: Path) -> Path:
     if size > MAX_SOCKET_PATH_BYTES:
         raise Misconfigured(
             f"socket path {path} is {size} bytes and the limit is {MAX_SOCKET_PATH_BYTES}; "
-            "set HIVE_ROOT to a shorter path"
+            f"set {setting} to a shorter path"
         )
     return path
 

@@ -236,6 +236,16 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
             "nobody knows; all goes on by itself"
         ),
     },
+    "spec 2, sockets": {
+        "sockets.modes": "a socket is 0600, or 0660 with the agent's group, before anybody can connect",
+        "sockets.peer-checked": "the kernel is asked who connects: own user, root, the group, nobody else",
+        "sockets.stale-replaced": "a stale socket is replaced, one that a living daemon serves never",
+        "sockets.path-length": "a path over 107 bytes is a clear error that names the setting",
+        "sockets.malformed": (
+            "a line that is malformed, half or too long is answered clearly, and the connection goes on"
+        ),
+        "sockets.slow-peers": "a slow, silent or deaf peer holds up no other, and is let go",
+    },
     "spec 5, system messages": {
         "notices.crash-message": "a crash puts ContainerCrash into the root agent's inbox",
     },
