@@ -73,6 +73,8 @@ class Peer:
 class Served:
     """A running server and its path."""
 
+    server: LineServer
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.gate = anyio.Event()
@@ -117,7 +119,7 @@ async def serving(*, max_connections: int = 8, **limits: Any) -> AsyncIterator[S
     with tempfile.TemporaryDirectory(prefix="hh-") as name:
         served = Served(Path(name) / "agent.sock")
         listener = open_unix_listener(served.path, setting="HIVE_AGENT_SOCKET")
-        server = LineServer(
+        served.server = server = LineServer(
             listener, served.answer, limits=LineLimits(**limits), max_connections=max_connections
         )
         await server.start()
@@ -235,13 +237,13 @@ async def test_all_places_busy_is_an_error_that_says_so() -> None:
 
 
 async def test_close_lets_what_is_asked_be_answered() -> None:
-    async with anyio.create_task_group() as tasks, serving() as served, served.peer() as peer:
+    async with serving() as served, served.peer() as peer, anyio.create_task_group() as tasks:
         await peer.write(b'{"cmd":"wait"}\n')
         await served.waiting.wait()
 
-        async def read() -> None:
-            assert await peer.read() == {"ok": True}
-
-        tasks.start_soon(read)
-        await anyio.lowlevel.checkpoint()
+        tasks.start_soon(served.server.close)
+        await anyio.wait_all_tasks_blocked()
         served.gate.set()
+
+        assert await peer.read() == {"ok": True}
+        assert await peer.is_closed()

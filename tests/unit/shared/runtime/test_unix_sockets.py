@@ -68,13 +68,8 @@ def test_socket_in_a_directory_of_the_agents_group_is_for_that_group(place: Path
 def test_own_user_root_and_the_group_are_let_in_and_nobody_else() -> None:
     alone, grouped = AllowedPeers(1000), AllowedPeers(1000, 2000)
 
-    callers = [
-        Caller(1000, 5),
-        Caller(0, 0),
-        Caller(1001, 2000),
-        Caller(1001, 5, 6, 2000),
-        Caller(1001, 5, 6),
-    ]
+    groups = [(1000, 5), (0, 0), (1001, 2000), (1001, 5, 6, 2000), (1001, 5, 6)]
+    callers = [Caller(*one) for one in groups]
 
     assert [alone.admit(caller) for caller in callers] == [True, True, False, False, False]
     assert [grouped.admit(caller) for caller in callers] == [True, True, True, True, False]
