@@ -236,6 +236,19 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
             "nobody knows; all goes on by itself"
         ),
     },
+    "spec 6, todos": {
+        "todos.unique": "a subsystem and a key have one todo, whose id stays and is never used again",
+        "todos.revision": "a new or changed summary gives a new revision, the same again changes nothing",
+        "todos.null-absent": "a field that is null is as one that is absent",
+        "todos.event-once": "an event_id seen before changes nothing, also after its todo was cleared",
+        "todos.limits": "too long a field, too many open todos, are clear errors, and nothing is lost",
+        "todos.broker-down": "todos and the whole in-agent socket work while the broker is down",
+        "todos.durable": "what was answered is there after a kill at any moment",
+        "todos.done": "mark_todos_done clears by id, unknown and done ids are skipped",
+        "compact.refused": "compact is refused with the reason where no turn has filled the context",
+        "socket.state": "state answers what /api/state does",
+        "socket.graceful-stop": "graceful_stop without a turn loop is answered and ends the daemon at once",
+    },
     "spec 2, sockets": {
         "sockets.modes": "a socket is 0600, or 0660 with the agent's group, before anybody can connect",
         "sockets.peer-checked": "the kernel is asked who connects: own user, root, the group, nobody else",

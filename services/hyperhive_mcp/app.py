@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 from fastapi import FastAPI
 
+from services.hyperhive_mcp.agent_socket import AgentSocket
 from services.hyperhive_mcp.config import Settings
 from services.hyperhive_mcp.control import ControlLink
+from services.hyperhive_mcp.service.compaction import Compaction
 from services.hyperhive_mcp.service.grants import GrantsKeeper
 from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.long_texts import LongTexts
 from services.hyperhive_mcp.service.status import StatusService
+from services.hyperhive_mcp.service.todos import TodoService
 from services.hyperhive_mcp.service.turns import TurnStatus
 from services.hyperhive_mcp.service.unknown_sends import UnknownSends
 from services.hyperhive_mcp.spill import SpillDirectory
-from services.hyperhive_mcp.store import StateStore
+from services.hyperhive_mcp.store import StateStore, TodoStore
 from services.hyperhive_mcp.tools.mail import build_mail_tools
+from services.hyperhive_mcp.tools.todos import build_todo_tools
 from shared.client import BrokerClient
 from shared.mcp.host import ToolHost
 from shared.revision import revision
@@ -48,13 +53,16 @@ def create_surface(settings: Settings) -> Surface:
     data_dir = settings.data_dir or settings.token_file.parent / "daemons"
     make_private_dir(data_dir)
     store = StateStore(data_dir / "hyperhive.sqlite")
+    todo_store = TodoStore(data_dir / "todos.sqlite")
     broker = BrokerClient(settings.url, token, unit=UNIT, boot=boot)
     status = StatusService(broker, store, state_dir=settings.state_dir)
     turns = TurnStatus()
     texts = LongTexts(broker, SpillDirectory(settings.state_dir))
     unknown = UnknownSends(broker, store)
     inbox = InboxService(broker, texts, unknown, boot=boot)
-    tools = build_mail_tools(inbox, status, broker)
+    todos = TodoService(todo_store)
+    compaction = Compaction(store)
+    tools = [*build_mail_tools(inbox, status, broker), *build_todo_tools(todos, compaction)]
     grants = GrantsKeeper(
         store,
         tools=[tool.name for tool in tools],
@@ -80,21 +88,7 @@ def create_surface(settings: Settings) -> Surface:
         on_ping=unknown.push,
     )
 
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with host.run(), broker, anyio.create_task_group() as tasks:
-            tasks.start_soon(link.run)
-            yield
-            tasks.cancel_scope.cancel()
-        store.close()
-
-    async def authenticate(_path: str, presented: str) -> object | None:
-        return settings.label if token.accepts(presented) else None
-
-    app = create_http_app(unit=UNIT, lifespan=lifespan, authenticate=authenticate, ready=lambda: True)
-
-    @app.get("/api/state")
-    async def get_state() -> dict[str, Any]:
+    def describe() -> dict[str, Any]:
         return {
             "name": settings.label,
             "turn_state": turns.state,
@@ -104,6 +98,29 @@ def create_surface(settings: Settings) -> Surface:
             "broker_connected": link.connected,
             "grants_version": grants.version,
         }
+
+    agent_socket = AgentSocket(todos, compaction, describe, stop=lambda: signal.raise_signal(signal.SIGTERM))
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with host.run(), broker, AsyncExitStack() as served:
+            if settings.agent_socket is not None:
+                await served.enter_async_context(agent_socket.serve(settings.agent_socket))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(link.run)
+                yield
+                tasks.cancel_scope.cancel()
+        store.close()
+        todo_store.close()
+
+    async def authenticate(_path: str, presented: str) -> object | None:
+        return settings.label if token.accepts(presented) else None
+
+    app = create_http_app(unit=UNIT, lifespan=lifespan, authenticate=authenticate, ready=lambda: True)
+
+    @app.get("/api/state")
+    async def get_state() -> dict[str, Any]:
+        return describe()
 
     app.mount("/", host.app)
     return Surface(app, host)

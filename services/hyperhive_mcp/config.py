@@ -6,6 +6,7 @@ from pydantic import Field
 
 from shared.runtime.settings import (
     AbsolutePath,
+    HiveAgentSocket,
     HiveLabel,
     HiveLogLevel,
     HiveStateDir,
@@ -31,6 +32,9 @@ class Settings(UnitSettings):
         default=None, description="comma-separated; narrows what the operator granted, never widens it"
     )
     log_level: HiveLogLevel = Field(default="info", description="debug, info, warning or error")
+    agent_socket: HiveAgentSocket = Field(
+        default=None, description="the in-agent socket; without it none is served"
+    )
     port: Port = Field(default=7100, description="port of this surface on 127.0.0.1; 0 takes a free one")
     data_dir: AbsolutePath | None = Field(
         default=None, description="private state of the daemon; default: `daemons` beside the token file"

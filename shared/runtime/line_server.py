@@ -19,6 +19,8 @@ from shared.runtime.unix_sockets import UnixListener
 
 MAX_CONNECTIONS: Final = 64
 CLOSE_SECONDS: Final = 2.0
+REFUSED_SECONDS: Final = 1.0
+MAX_REFUSED_BYTES: Final = 65_536
 INTERNAL_MESSAGE: Final = "something went wrong here; the daemon's log says what"
 
 Answer = Callable[[bytes], Awaitable[Mapping[str, Any]]]
@@ -110,6 +112,7 @@ class _Connection:
         limits: LineLimits,
         answer: Answer,
     ) -> None:
+        self._reader = reader
         self._lines = LineReader(reader, limits)
         self._writer = writer
         # So that a write waits until the peer has taken all of it.
@@ -125,9 +128,14 @@ class _Connection:
         self._is_ending = True
 
     async def refuse(self, code: str, message: str) -> None:
-        """Say why, and close."""
+        """Say why, and close; not before the peer has had time to ask, which would fail otherwise."""
         try:
-            await self._write(_failure(code, message))
+            if await self._write(_failure(code, message)):
+                async with asyncio.timeout(REFUSED_SECONDS):
+                    while await self._reader.read(MAX_REFUSED_BYTES):
+                        pass
+        except (ConnectionError, TimeoutError):
+            pass
         finally:
             self._writer.close()
 

@@ -17,7 +17,11 @@ class LineClient:
     def __init__(self, path: Path, *, seconds: float = SECONDS) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(seconds)
-        self.socket.connect(str(path))
+        try:
+            self.socket.connect(str(path))
+        except OSError:
+            self.socket.close()
+            raise
         self._answers = self.socket.makefile("rb")
 
     def __enter__(self) -> Self:

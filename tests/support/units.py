@@ -190,6 +190,8 @@ class Units:
             "HIVE_LABEL": name,
             "HIVE_TOKEN_FILE": str(agent.token_file),
             "HIVE_STATE_DIR": str(agent.state_dir),
+            "HIVE_AGENT_SOCKET": str(self.layout.agent(name).agent_socket),
+            "HIVE_CORE_SOCKET": str(self.layout.agent(name).core_socket),
         }
         surface = self._unit("hive-mcp-http", name, settings | env, "HIVE_MCP_PORT")
         entry = {

@@ -1,0 +1,56 @@
+"""Todos: what the processes around an agent tell it has happened. They travel over the in-agent socket."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from shared.wire.model import RowId, WireRequest, WireResult, check_content, check_text
+
+MAX_OPEN_TODOS = 1_000
+MAX_IDS = 1_000
+
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(check_text)]
+_Summary = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(check_content)]
+_Detail = Annotated[str, StringConstraints(max_length=8_000), AfterValidator(check_text)]
+_EventId = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_text)]
+
+
+class UpsertTodo(WireRequest):
+    """`upsert_todo`: make the todo of `(subsystem, key)`, or change it. Null means absent.
+
+    A new or changed summary gives it a new revision, and so wakes the agent; the same again does not. An
+    `event_id` that this todo was given before changes nothing, also after it was cleared.
+    """
+
+    subsystem: _Name
+    key: _Name
+    summary: _Summary
+    detail: _Detail | None = None
+    event_id: _EventId | None = None
+
+
+class ClearTodo(WireRequest):
+    """`clear_todo`: there is nothing to do any more; clearing what is not there is fine."""
+
+    subsystem: _Name
+    key: _Name
+
+
+class MarkTodosDone(WireRequest):
+    """`mark_todos_done`: clear by id; unknown and done ids are skipped."""
+
+    ids: Annotated[list[RowId], Field(max_length=MAX_IDS)]
+
+
+class Todo(WireResult):
+    """An open todo. Ids are never used again; `revision` grows over all todos of the agent."""
+
+    id: int
+    subsystem: str
+    key: str
+    summary: str
+    detail: str | None = None
+    revision: int
+    updated_at: int
