@@ -151,3 +151,15 @@ def test_configuring_again_replaces() -> None:
     get_logger().info("once")
 
     assert len(lines(out)) == 1
+
+
+def test_a_value_that_cannot_be_shown_fails_nobody() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError("secret")
+
+    out = configured()
+
+    get_logger().info("task_finished", of=Broken())
+
+    assert lines(out) == [{"event": "task_finished", "level": "info", "unshown": "RuntimeError"}]
