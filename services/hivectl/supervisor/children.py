@@ -18,7 +18,7 @@ import structlog
 
 from services.hivectl.reading import read_json
 from services.hivectl.supervisor.spawn import Child
-from shared.errors import Misconfigured
+from shared.errors import Conflict, Misconfigured
 from shared.layout import HiveLayout
 
 _log = structlog.get_logger(__name__)
@@ -27,15 +27,22 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Leftover:
-    """A process of an earlier supervisor."""
+    """A process of a supervisor, and which one that is: 0 and 0 if the file does not say."""
 
     name: str
     pid: int
     start_ticks: int
+    supervisor: int = 0
+    supervisor_ticks: int = 0
 
     @property
     def alive(self) -> bool:
         return start_ticks(self.pid) == self.start_ticks
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its supervisor still runs."""
+        return 0 < self.supervisor_ticks == start_ticks(self.supervisor)
 
 
 class ChildRegister:
@@ -44,6 +51,7 @@ class ChildRegister:
     def __init__(self, layout: HiveLayout) -> None:
         self._path = _path(layout)
         self._rows: list[tuple[Child, dict[str, str | int]]] = []
+        self._us = {"supervisor": os.getpid(), "supervisor_ticks": start_ticks(os.getpid())}
 
     def add(self, child: Child) -> None:
         """Note a process right after its start."""
@@ -51,6 +59,7 @@ class ChildRegister:
             "name": child.name,
             "pid": child.pid,
             "start_ticks": start_ticks(child.pid),
+            **self._us,
         }
         self._rows = [(known, of) for known, of in self._rows if known.status is None] + [(child, row)]
         fresh = self._path.with_name(f"{self._path.name}.new")
@@ -72,8 +81,17 @@ def list_running(layout: HiveLayout) -> list[Leftover]:
     """What the file names and still runs."""
     try:
         rows = read_json(_path(layout))
-        known = [Leftover(str(row["name"]), int(row["pid"]), int(row["start_ticks"])) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        known = [
+            Leftover(
+                str(row["name"]),
+                int(row["pid"]),
+                int(row["start_ticks"]),
+                int(row.get("supervisor", 0)),
+                int(row.get("supervisor_ticks", 0)),
+            )
+            for row in rows
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return []
     # To kill(2), 0 and less are groups; and one that had ended when it was noted never runs again.
     return [one for one in known if one.pid > 1 and one.start_ticks > 0 and one.alive]
@@ -99,8 +117,18 @@ def signal_child(layout: HiveLayout, name: str, number: signal.Signals) -> bool:
 
 
 def end_leftovers(layout: HiveLayout, *, grace_seconds: float, say: Callable[[str], None]) -> None:
-    """Wait until nothing of an earlier supervisor runs; SIGKILL what takes longer than `grace_seconds`."""
+    """Wait until nothing of an earlier supervisor runs; SIGKILL what takes longer than `grace_seconds`.
+
+    Raises:
+        Conflict: when that supervisor runs itself: its lock file was taken away from under it.
+    """
     left = list_running(layout)
+    if (kept := next((one for one in left if one.is_kept), None)) is not None:
+        raise Conflict(
+            f"the lock file of the hive in {layout.root} was removed while it runs: `kill {kept.supervisor}` "
+            "stops it in order",
+            code="lock_removed",
+        )
     if left:
         say(f"waiting for units of an earlier supervisor to end: {', '.join(one.name for one in left)}")
     deadline = time.monotonic() + grace_seconds

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -253,6 +254,21 @@ def test_down_finds_the_supervisor_of_a_damaged_lock_and_doctor_says_that_it_is(
     assert "files.contents" not in {
         check["name"] for check in hive.ctl("doctor")["checks"] if not check["ok"]
     }
+
+
+def test_a_lock_that_was_removed_costs_no_unit_its_life() -> None:
+    with new_root() as fresh:
+        fresh.up()
+        before = fresh.pids()
+        lock = fresh.layout.run_dir / "supervisor.lock"
+        supervisor = json.loads(lock.read_text())["pid"]
+        lock.unlink()
+        for command in (["down"], ["up", "--detach"]):
+            refused = fresh.run(*command)
+            assert (refused.returncode, f"`kill {supervisor}`" in refused.stderr) == (5, True), refused.stderr
+        assert fresh.pids() == before
+        os.kill(supervisor, signal.SIGTERM)
+        eventually(lambda: fresh.pids() == {}, within=30, what="the hive is down")
 
 
 def test_of_two_at_once_one_runs_the_hive_and_the_other_joins() -> None:

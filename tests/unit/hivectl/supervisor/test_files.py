@@ -144,10 +144,29 @@ def test_a_child_does_not_hold_the_lock(layout: HiveLayout) -> None:
     child.reap()
 
 
+def forget_supervisor(layout: HiveLayout) -> None:
+    """As if another process, which is gone, had written the register."""
+    path = layout.run_dir / "children.json"
+    rows = json.loads(path.read_bytes())
+    path.write_text(json.dumps([row | {"supervisor_ticks": 1} for row in rows]))
+
+
+def test_processes_of_a_supervisor_that_runs_are_left_alone(layout: HiveLayout) -> None:
+    child = spawn(shell_spec(layout.root, RUNS))
+    ChildRegister(layout).add(child)
+    with pytest.raises(Conflict, match=rf"`kill {os.getpid()}` stops it") as caught:
+        end_leftovers(layout, grace_seconds=0, say=pytest.fail)
+    assert caught.value.code == "lock_removed"
+    assert list_running(layout)
+    child.kill()
+    child.reap()
+
+
 def test_processes_of_an_earlier_supervisor_are_waited_for_and_ended(layout: HiveLayout) -> None:
     child = spawn(shell_spec(layout.root, "trap '' TERM; exec sleep 600"))
     ChildRegister(layout).add(child)
     assert [one.name for one in list_running(layout)] == ["tiny"]
+    forget_supervisor(layout)
     said: list[str] = []
     end_leftovers(layout, grace_seconds=0.05, say=said.append)
     assert said == ["waiting for units of an earlier supervisor to end: tiny"]
