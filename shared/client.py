@@ -13,6 +13,7 @@ from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from shared.plan_client import PlanClient
 from shared.runtime.calls import Call
 from shared.runtime.credential import TokenFile
 from shared.runtime.link import Link
@@ -72,6 +73,7 @@ class BrokerClient:
         self.boot = boot
         self._silence_seconds = silence_seconds
         self._link = Link(url, token_file, program=f"hyperhive-{unit}", deadline_seconds=deadline_seconds)
+        self.plans = PlanClient(self._link)
 
     async def __aenter__(self) -> Self:
         return self

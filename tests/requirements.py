@@ -74,6 +74,29 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "status.one-line": "over 200 characters or several lines are refused",
         "status.offline": "it works while the broker is down and is pushed when it is back",
     },
+    "spec 4, remind": {
+        "remind.due": "a reminder comes into the agent's own inbox when it is due, from the agent itself",
+        "remind.times": (
+            "exactly one of the two times, whole, ahead, within a hundred years; an error says what is right"
+        ),
+        "remind.limits": "so many pending an agent, 4 KiB each; the refusal says what helps",
+        "remind.keyed": "a repeat under its key sets nothing twice",
+        "remind.spill": "a longer text lies in a private file, whose path is in the message, until its ack",
+        "remind.spill-states": "the surface can ask which files are needed, and is told of its own alone",
+    },
+    "spec 4, loose ends": {
+        "loose-ends.own-only": "foreign ids change nothing, say so, and look like absent ones",
+    },
+    "spec 5, reminders and schedules": {
+        "remind.clock": "a clock set forward fires what is due, one set back fires nothing twice",
+        "remind.full-inbox": "what is due for a full inbox waits for room, and comes once",
+        "remind.restart": "what fell due while the broker was away comes once at its return",
+        "remind.flood": "very many due at once come in small batches that messages pass between",
+        "due.kills": "a kill of the broker at any step between due and delivered: each comes exactly once",
+        "due.shared": "several brokers on one database deliver each once, and another takes over",
+        "planning.broker-enforces": "the broker refuses what the agent's groups do not admit by itself",
+        "planning.operator-sees": "the operator sees what is planned, of all agents or of one",
+    },
     "spec 4, envelope": {
         "envelope.strict-arguments": (
             "unknown, missing and mistyped arguments are errors that say what is expected"
@@ -273,6 +296,7 @@ GUARANTEES: dict[str, str] = {
     "issue 3, proof 3": "Floods and echoes",
     "spec 1, restarts": "Restarts",
     "issue 3, proof 1": "Kills",
+    "spec 5, reminders and schedules": "Reminders and schedules",
     "spec 5, notices": "Notices",
     "spec 5, storage": "Several brokers on one PostgreSQL database",
     "spec 5, system messages": "System messages",

@@ -58,6 +58,8 @@ _ANSWERS: dict[str, str] = {
     "`inbox release`": "the message",
     "`audit`": "array of `id`, `sender`, `recipient` (`?`: a name that nobody has), `code`, `reason`, "
     "`size`, `count`, `first_at`, `last_at`, newest last",
+    "`reminders`": "array of `id`, `agent`, `body`, `created_at`, `due_at`, `spill` (its file, or null), "
+    "`held`, soonest first",
     "`notices tail`": "one CloudEvent a line, as they come",
     "`notices grant`": "`name`, `url`, `user`, `password_file` (null where there is none), `inbox_prefix`, "
     "`durable`, `ready`",

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from services.broker.bus import NoticeBus, build_login
 from services.broker.config import Settings
@@ -16,12 +16,14 @@ from services.broker.routes.driver import DriverRoutes
 from services.broker.routes.mail import MailRoutes
 from services.broker.routes.operator import OperatorRoutes
 from services.broker.routes.quick import QuickRoutes
+from services.broker.routes.reminders import ReminderRoutes
 from services.broker.routes.review import ReviewRoutes
 from services.broker.service.access import AccessService
 from services.broker.service.agents import AgentService
 from services.broker.service.callers import Authenticator
 from services.broker.service.clock import Clock, wall_clock
 from services.broker.service.control import ControlService
+from services.broker.service.due import AtStep, DueWorker, no_step
 from services.broker.service.hive import HiveService
 from services.broker.service.housekeeping import Housekeeping
 from services.broker.service.hub import ControlHub
@@ -36,6 +38,7 @@ from services.broker.service.notices import NoticeWriter, Relay
 from services.broker.service.parking import ParkingService
 from services.broker.service.readers import ReaderService
 from services.broker.service.refusals import RefusalLog
+from services.broker.service.reminders import DueReminders, ReminderService
 from services.broker.service.revisions import Revisions
 from services.broker.service.startup import working
 from services.broker.service.status import StatusService
@@ -51,14 +54,13 @@ from shared.runtime.http import create_http_app
 DRAIN_SECONDS = 3.0
 
 
-def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
+def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep = no_step) -> FastAPI:
     """Wire the broker. Makes its directories and, if there is none, the operator's token; opens nothing yet.
 
+    `at_step` is called between the steps of what falls due, for tests that end the process there.
     `app.state.stop()` ends all open streams and waits; call it when a stop begins.
     """
-    _prepare_files(settings)
-    operator = TokenFile(settings.operator_token)
-    operator.current()
+    operator = _prepare_files(settings)
     identity = HiveIdentity(settings.hive_name, settings.swarm_name, settings.domain, revision())
     limits = Limits(settings.max_pending, settings.max_hops, settings.pair_per_minute)
     store = Store(settings.database)
@@ -88,13 +90,23 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
     mirror = StreamMirror(store, hub)
+    due, planned = _plan(store, settings, limits, answers, clock=clock, at_step=at_step)
     hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle, clock=clock)
 
     def stop() -> None:
         hub.close()
         lifecycle.close()
 
-    runs = (housekeeping.run, bus.run, relay.run, readers.run, refusals.run, mirror.run, revisions.run)
+    runs = (
+        housekeeping.run,
+        bus.run,
+        relay.run,
+        readers.run,
+        refusals.run,
+        mirror.run,
+        revisions.run,
+        due.run,
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -116,9 +128,33 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock) -> FastAPI:
     app.include_router(OperatorRoutes(hive, agents, access).build())
     app.include_router(MailRoutes(messages, inbox).build())
     app.include_router(ReviewRoutes(ParkingService(store), refusals).build())
+    for router in planned:
+        app.include_router(router)
     app.include_router(DriverRoutes(lifecycle, readers).build())
     app.state.stop = stop
     return app
+
+
+def _plan(
+    store: Store,
+    settings: Settings,
+    limits: Limits,
+    answers: AnswerMeter,
+    *,
+    clock: Clock,
+    at_step: AtStep,
+) -> tuple[DueWorker, list[APIRouter]]:
+    """What agents plan ahead: who delivers it, and the routes."""
+    due = DueWorker(store, [DueReminders(limits, at_step=at_step)], clock=clock, at_step=at_step)
+    reminders = ReminderService(
+        store,
+        answers=answers,
+        max_pending=settings.remind_max_pending_per_agent,
+        clock=clock,
+        wake=due.wake,
+    )
+    routes = ReminderRoutes(reminders)
+    return due, [routes.build_agent(), routes.build_operator()]
 
 
 def _build_bus(settings: Settings) -> NoticeBus:
@@ -132,11 +168,14 @@ def _build_bus(settings: Settings) -> NoticeBus:
     return NoticeBus(login, hive=settings.hive_name)
 
 
-def _prepare_files(settings: Settings) -> None:
-    """Make the directories and the operator's token where they are not there yet."""
+def _prepare_files(settings: Settings) -> TokenFile:
+    """Make the directories and the operator's token where they are not there yet; answers the token."""
     make_private_dir(settings.root)
     if settings.database_url is None:
         make_private_dir(settings.layout.database.parent)
     if not settings.operator_token.exists():
         make_private_dir(settings.operator_token.parent)
         write_private(settings.operator_token, new_token().encode())
+    operator = TokenFile(settings.operator_token)
+    operator.current()
+    return operator

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, StringConstraints
 from shared.layout import HiveLayout, default_root
 from shared.runtime.settings import (
     AbsolutePath,
+    FromEnv,
     HiveLogLevel,
     HiveRoot,
     Port,
@@ -53,6 +54,9 @@ class Settings(UnitSettings):
     max_agents: Annotated[int, Field(ge=1, le=5_843)] = Field(
         default=590, description="agents that may live at once"
     )
+    remind_max_pending_per_agent: Annotated[
+        int, Field(ge=1, le=1_000), FromEnv("HIVE_REMIND_MAX_PENDING_PER_AGENT")
+    ] = Field(default=50, description="reminders that may be pending for one agent")
     nats_url: str | None = Field(default=None, description="nats://HOST:PORT; without it notices wait")
     nats_user: str | None = Field(default=None, description="the broker's user at NATS")
     nats_password_file: AbsolutePath | None = Field(default=None, description="file with its password")

@@ -96,6 +96,7 @@ messages = Table(
     Column("in_reply_to", RowKey),
     Column("urgent", Boolean, nullable=False),
     Column("hops", Integer, nullable=False),
+    Column("origin", String(40)),  # what made it, where that was no send: "reminder:7"
     Column("pair", String(40)),  # both parties' ids, smaller first; null where no limit applies
     Column("pair_seq", RowKey),  # counts the messages of the pair
     Column("state", String(10), nullable=False),  # pending, delivered, acked or parked
@@ -223,6 +224,31 @@ streams = Table(
     sqlite_autoincrement=True,
 )
 Index("uq_streams_place", streams.c.broker, streams.c.agent_id, streams.c.unit, unique=True)
+
+reminders = Table(
+    "reminders",
+    metadata,
+    Column("id", RowKey, primary_key=True, autoincrement=True),
+    Column("agent_id", RowKey, ForeignKey("agents.id"), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("spill", String(26)),  # the file of a long text, by its name in the state directory
+    Column("created_at", Seconds, nullable=False),
+    Column("due_at", Seconds, nullable=False),
+    Column("wake_at", Seconds, nullable=False),  # later than `due_at` while its inbox is full
+    sqlite_autoincrement=True,
+)
+Index("ix_reminders_agent_id", reminders.c.agent_id, reminders.c.due_at)
+Index("ix_reminders_wake_at", reminders.c.wake_at, reminders.c.id)
+
+# Files of long reminders that were delivered: each goes when its message is acked.
+reminder_spills = Table(
+    "reminder_spills",
+    metadata,
+    Column("agent_id", RowKey, ForeignKey("agents.id"), primary_key=True, autoincrement=False),
+    Column("spill", String(26), primary_key=True),
+    Column("message_id", RowKey, nullable=False),
+    Column("created_at", Seconds, nullable=False, index=True),
+)
 
 meta = Table(
     "meta",

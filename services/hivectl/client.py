@@ -25,6 +25,7 @@ from shared.wire.messages import (
 )
 from shared.wire.notices import GrantReader, NoticeReader
 from shared.wire.refusals import RefusalPage, RefusalQuery
+from shared.wire.reminders import ReminderPage
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 ANSWER_TIMEOUT_SECONDS = 20.0
@@ -122,6 +123,10 @@ class OperatorClient:
 
     def list_refusals(self, query: RefusalQuery) -> RefusalPage:
         return self._parse(RefusalPage, self._call("GET", "/refusals", params=_params(query)))
+
+    def list_reminders(self, *, agent: str | None, limit: int) -> ReminderPage:
+        params = {"limit": limit} if agent is None else {"limit": limit, "agent": agent}
+        return self._parse(ReminderPage, self._call("GET", "/reminders", params=params))
 
     def get_agent_inbox(self, name: str, query: InboxQuery) -> MessagePage:
         return self._parse(MessagePage, self._call("GET", f"/agents/{name}/inbox", params=_params(query)))

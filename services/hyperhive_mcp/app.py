@@ -18,13 +18,15 @@ from services.hyperhive_mcp.service.compaction import Compaction
 from services.hyperhive_mcp.service.grants import GrantsKeeper
 from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.long_texts import LongTexts
+from services.hyperhive_mcp.service.reminders import ReminderService
 from services.hyperhive_mcp.service.status import StatusService
 from services.hyperhive_mcp.service.todos import TodoService
 from services.hyperhive_mcp.service.turns import TurnStatus
 from services.hyperhive_mcp.service.unknown_sends import UnknownSends
-from services.hyperhive_mcp.spill import SpillDirectory
+from services.hyperhive_mcp.spill import ReminderDirectory, SpillDirectory
 from services.hyperhive_mcp.store import StateStore, TodoStore
 from services.hyperhive_mcp.tools.mail import build_mail_tools
+from services.hyperhive_mcp.tools.planning import build_planning_tools
 from services.hyperhive_mcp.tools.todos import build_todo_tools
 from shared.client import BrokerClient
 from shared.mcp.host import ToolHost
@@ -59,10 +61,15 @@ def create_surface(settings: Settings) -> Surface:
     turns = TurnStatus()
     texts = LongTexts(broker, SpillDirectory(settings.state_dir))
     unknown = UnknownSends(broker, store)
-    inbox = InboxService(broker, texts, unknown, boot=boot)
+    reminders = ReminderService(broker, ReminderDirectory(settings.state_dir))
+    inbox = InboxService(broker, texts, unknown, boot=boot, on_acked=reminders.sweep)
     todos = TodoService(todo_store)
     compaction = Compaction(store)
-    tools = [*build_mail_tools(inbox, status, broker), *build_todo_tools(todos, compaction)]
+    tools = [
+        *build_mail_tools(inbox, status, broker),
+        *build_planning_tools(reminders),
+        *build_todo_tools(todos, compaction),
+    ]
     grants = GrantsKeeper(
         store,
         tools=[tool.name for tool in tools],
@@ -78,6 +85,7 @@ def create_surface(settings: Settings) -> Surface:
         await status.push()
         await unknown.push()
         await texts.sweep()
+        await reminders.sweep()
 
     link = ControlLink(
         broker,

@@ -1,6 +1,7 @@
-"""Whole texts of cut messages in `<state>/inbox/<id>.txt` (0600), until their ack.
+"""Whole texts: of cut messages `<state>/inbox/<id>.txt`, of long reminders `<state>/reminders/<key>.txt`.
 
-The directory belongs to the agent, who may have planted links: nothing here follows one.
+All are 0600 and stay until the ack. The directories belong to the agent, who may have planted links: nothing
+here follows one.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from shared.wire.model import MAX_ID
 # The agent may put whatever it likes into its own directory: only so many names are looked at.
 MAX_NAMES = 10_000
 _NAME = re.compile(r"([1-9][0-9]{0,18})\.txt")
+_REMINDER = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.txt")
 
 
 class SpillDirectory:
@@ -48,16 +51,7 @@ class SpillDirectory:
         Raises:
             HiveError: when the directory cannot be read, or is a link.
         """
-        try:
-            with (
-                open_directory(self._dir, within=self._state_dir) as directory,
-                os.scandir(directory) as names,
-            ):
-                found = [_NAME.fullmatch(entry.name) for entry in itertools.islice(names, MAX_NAMES)]
-        except FileNotFoundError:
-            return []
-        except OSError as exc:
-            raise HiveError(f"cannot read {self._dir}: {exc.strerror}", code="storage_failed") from exc
+        found = [_NAME.fullmatch(name) for name, _ in _scan(self._dir, within=self._state_dir)]
         ids = sorted(int(match[1]) for match in found if match)
         return [number for number in ids if number <= MAX_ID][:limit]
 
@@ -68,7 +62,70 @@ class SpillDirectory:
             HiveError: when a file is there and cannot be removed.
         """
         for message_id in message_ids:
-            path = self.path_of(message_id)
-            # Where the agent forbids even to look, there is nothing to remove for us.
-            if os.path.lexists(path):
-                remove_private(path, within=self._state_dir)
+            _remove(self.path_of(message_id), within=self._state_dir)
+
+
+class ReminderDirectory:
+    """`<state>/reminders`."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._dir = state_dir / "reminders"
+
+    def path_of(self, key: str) -> Path:
+        """Where a text is or would be."""
+        return self._dir / f"{key}.txt"
+
+    def write(self, key: str, body: str) -> Path:
+        """Write a text and return its absolute path.
+
+        Raises:
+            HiveError: when it cannot be written (full disk, a link in the way).
+        """
+        make_private_dir(self._dir)
+        path = self.path_of(key)
+        write_private(path, body.encode(), within=self._state_dir)
+        return path
+
+    def list_ages(self, *, limit: int) -> dict[str, float]:
+        """The keys of texts that lie here, the oldest `limit`, with seconds since they were written.
+
+        Raises:
+            HiveError: when the directory cannot be read, or is a link.
+        """
+        now = time.time()
+        found = [
+            (match[1], now - written)
+            for name, written in _scan(self._dir, within=self._state_dir)
+            if (match := _REMINDER.fullmatch(name))
+        ]
+        return dict(sorted(found)[:limit])
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove texts; what is not there needs no removing.
+
+        Raises:
+            HiveError: when a file is there and cannot be removed.
+        """
+        for key in keys:
+            _remove(self.path_of(key), within=self._state_dir)
+
+
+def _scan(directory: Path, *, within: Path) -> list[tuple[str, float]]:
+    """Names in a directory and when each was last written; a link counts, what it points to does not."""
+    try:
+        with open_directory(directory, within=within) as opened, os.scandir(opened) as entries:
+            return [
+                (entry.name, entry.stat(follow_symlinks=False).st_mtime)
+                for entry in itertools.islice(entries, MAX_NAMES)
+            ]
+    except FileNotFoundError:
+        return []
+    except OSError as exc:
+        raise HiveError(f"cannot read {directory}: {exc.strerror}", code="storage_failed") from exc
+
+
+def _remove(path: Path, *, within: Path) -> None:
+    # Where the agent forbids even to look, there is nothing to remove for us.
+    if os.path.lexists(path):
+        remove_private(path, within=within)

@@ -86,6 +86,7 @@ class Message(WireResult):
     acked_at: int | None = None
     failed_turns: int = 0
     parked_at: int | None = None
+    origin: str | None = Field(default=None, description='"reminder:7" where a reminder made it, else null')
 
 
 class RecvResult(WireResult):

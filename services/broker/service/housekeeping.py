@@ -23,6 +23,8 @@ PERIOD_SECONDS: Final = 3_600.0
 # Small enough that no sender waits noticeably behind it.
 BATCH_ROWS: Final = 500
 EVENTS_KEPT_SECONDS: Final = 7 * 24 * 3_600
+# Long enough for an agent's surface to have removed the file.
+SPILLS_KEPT_SECONDS: Final = 7 * 24 * 3_600
 
 _log = structlog.get_logger(__name__)
 
@@ -83,6 +85,9 @@ class Housekeeping:
         )
         removed += await self._repeat(
             lambda tx: tx.refusals.delete_before(now - REFUSALS_KEPT_SECONDS, limit=BATCH_ROWS)
+        )
+        removed += await self._repeat(
+            lambda tx: tx.reminders.delete_acked_spills(before=now - SPILLS_KEPT_SECONDS, limit=BATCH_ROWS)
         )
         if removed:
             _log.info("rows_swept", rows=removed)

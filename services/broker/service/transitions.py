@@ -83,6 +83,7 @@ class Transitions:
     def _destroy(self, tx: Tx, agent: AgentRow, event: DriverEvent) -> None:
         tx.agents.reparent_children(agent.id, to=agent.parent_id)
         tx.tokens.delete_all(agent.id)
+        tx.reminders.delete_all(agent.id)
         jobs = tx.jobs.list_open(agent.id)
         done = [job.id for job in jobs if job.kind is JobKind.DESTROY]
         others = [job.id for job in jobs if job.kind is not JobKind.DESTROY]

@@ -33,6 +33,7 @@ class NewMessage:
     hops: int = 0
     pair: str | None = None
     pair_seq: int | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class MessageRows:
             hops=message.hops,
             pair=message.pair,
             pair_seq=message.pair_seq,
+            origin=message.origin,
             state=_PENDING,
             delivered_count=0,
         )
@@ -152,4 +154,5 @@ def decode(row: Any, *, body: str | None = None) -> Message:  # noqa: ANN401 - a
         acked_at=row.acked_at,
         failed_turns=row.failed_turns,
         parked_at=row.parked_at,
+        origin=row.origin,
     )

@@ -20,6 +20,7 @@ from services.broker.store.outbox import OutboxRows
 from services.broker.store.parked import ParkedRows
 from services.broker.store.readers import ReaderRows
 from services.broker.store.refusals import RefusalRows
+from services.broker.store.reminders import ReminderRows
 from services.broker.store.streams import StreamRows
 from services.broker.store.tokens import TokenRows
 
@@ -43,6 +44,7 @@ class Tx:
         self.inbox = InboxRows(connection, gauge)
         self.parked = ParkedRows(connection, gauge)
         self.refusals = RefusalRows(connection)
+        self.reminders = ReminderRows(connection)
         self.handed = HandedHops(connection, None if memory is None else memory.hops)
         self.idempotency = IdempotencyRows(connection)
         self.jobs = JobRows(connection)

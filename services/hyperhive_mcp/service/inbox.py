@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import structlog
@@ -36,11 +36,20 @@ log = structlog.get_logger(__name__)
 class InboxService:
     """Mail of one agent, through the broker."""
 
-    def __init__(self, broker: BrokerClient, texts: LongTexts, unknown: UnknownSends, *, boot: str) -> None:
+    def __init__(
+        self,
+        broker: BrokerClient,
+        texts: LongTexts,
+        unknown: UnknownSends,
+        *,
+        boot: str,
+        on_acked: Callable[[], Awaitable[None]],
+    ) -> None:
         self._broker = broker
         self._unknown = unknown
         self._texts = texts
         self._boot = boot
+        self._on_acked = on_acked
 
     async def send(self, request: SendRequest, *, key: str) -> str:
         """Send one message (or one an agent, for `*`) and say how its recipient stands."""
@@ -81,6 +90,7 @@ class InboxService:
             log.warning("spill_not_removed", reason=exc.message)
             answer += f" A file with a whole text is still there: {exc.message}."
         await self._texts.sweep()
+        await self._on_acked()
         return answer
 
     async def _render(self, result: RecvResult) -> str:

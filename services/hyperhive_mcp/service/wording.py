@@ -23,10 +23,13 @@ def _standing(sent: Sent) -> str:
 def render_message(message: Message, *, body: str, nonce: str, now: int, note: str | None) -> str:
     """One row: `[msg #12] from iris, 3 min ago, urgent, in reply to #9`, then the fenced body.
 
+    What a reminder made says so: `[msg #12] from iris (reminder #7), 3 min ago`.
+
     Transient rows (id 0) carry no marker, for there is nothing to ack.
     """
     marker = f"[msg #{message.id}] " if message.id else ""
-    facts = [f"{marker}from {one_line(message.sender, limit=64)}", age(now - message.sent_at)]
+    facts = [f"{marker}from {one_line(message.sender, limit=64)}{_made_by(message)}"]
+    facts.append(age(now - message.sent_at))
     if message.urgent:
         facts.append("urgent")
     if message.in_reply_to is not None:
@@ -35,6 +38,13 @@ def render_message(message: Message, *, body: str, nonce: str, now: int, note: s
         facts.append(f"handed out {message.delivered_count} times")
     lines = [", ".join(facts), fence(body, nonce)]
     return "\n".join([*lines, note] if note else lines)
+
+
+def _made_by(message: Message) -> str:
+    if message.origin is None:
+        return ""
+    kind, _, number = one_line(message.origin, limit=40).partition(":")
+    return f" ({kind} #{number})"
 
 
 def render_ack(result: AckResult, up_to: int) -> str:

@@ -25,6 +25,8 @@ def before_call(
     for place in (case.query, body):
         if isinstance(place, dict) and str(place.get("wait_seconds")) in _WAITS:
             place["wait_seconds"] = 0
+    if case.operation.path.endswith("/reminders") and "at_unix_timestamp" not in body:
+        body.setdefault("delay_seconds", 86_400)
     to = body.get("to")
     if isinstance(to, str) and len(to) == 1:
         body["to"] = RECIPIENT

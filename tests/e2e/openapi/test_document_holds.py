@@ -40,6 +40,10 @@ def broker() -> Iterator[Units]:
             units.enlist(name, parent="adam")
         # Message 1, so that there is one to ask for.
         units.agents["ruth"].json("POST", "/messages", {"to": "iris", "body": "the first"})
+        for _ in range(3):
+            units.agents["ruth"].json(
+                "POST", "/reminders", {"body": "one to cancel", "delay_seconds": 86_400}
+            )
         yield units
 
 

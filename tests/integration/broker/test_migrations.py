@@ -90,7 +90,15 @@ def test_ids_are_declared_never_to_be_used_again(file: Path) -> None:
         rows = connection.execute(
             "SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'"
         ).fetchall()
-    assert {name for (name,) in rows} == {"agents", "messages", "jobs", "outbox", "refusals", "streams"}
+    assert {name for (name,) in rows} == {
+        "agents",
+        "messages",
+        "jobs",
+        "outbox",
+        "refusals",
+        "reminders",
+        "streams",
+    }
 
 
 @only_sqlite

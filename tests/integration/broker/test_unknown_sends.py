@@ -12,8 +12,9 @@ import pytest
 
 from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.long_texts import LongTexts
+from services.hyperhive_mcp.service.reminders import ReminderService
 from services.hyperhive_mcp.service.unknown_sends import MAX_WAITING, UnknownSends
-from services.hyperhive_mcp.spill import SpillDirectory
+from services.hyperhive_mcp.spill import ReminderDirectory, SpillDirectory
 from services.hyperhive_mcp.store import StateStore
 from shared.client import BrokerClient
 from shared.errors import OutcomeUnknown
@@ -35,7 +36,8 @@ class Surface:
         self.store = StateStore(data / "hyperhive.sqlite")
         self.unknown = UnknownSends(reaching, self.store)
         texts = LongTexts(reaching, SpillDirectory(data))
-        self.inbox = InboxService(deaf, texts, self.unknown, boot=BOOTS[0])
+        reminders = ReminderService(reaching, ReminderDirectory(data))
+        self.inbox = InboxService(deaf, texts, self.unknown, boot=BOOTS[0], on_acked=reminders.sweep)
 
     async def send_in_vain(self, key: str) -> None:
         with pytest.raises(OutcomeUnknown):

@@ -1,0 +1,55 @@
+"""`kill -9` of the broker at each step between "due" and "delivered": everything comes exactly once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.faulty_broker import STEPS
+from tests.support.units import Units, running_units
+from tests.support.waiting import eventually
+
+COUNT = 5
+
+
+@pytest.fixture
+def units(database_setting: None, request: pytest.FixtureRequest) -> Iterator[Units]:
+    """A broker that can be told where to die, with ruth and iris."""
+
+    url = os.environ.get("HIVE_BROKER_DATABASE_URL")
+    with running_units(**({} if url is None else {"HIVE_BROKER_DATABASE_URL": url})) as units:
+        units.broker.kill()
+        units.broker.preload("tests.support.faulty_broker")
+        units.broker.start(FAULT_AT="")
+        units.enlist("ruth")
+        units.enlist("iris", parent="ruth")
+        yield units
+
+
+def die_at(units: Units, step: str, number: int) -> None:
+    """Start the broker so that it ends at that step, and wait for its end."""
+    units.broker.start(FAULT_AT=f"{step}:{number}")
+    assert units.broker.wait() == -signal.SIGKILL
+
+
+@pytest.mark.requirement("due.kills")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_each_step_of_a_reminder_loses_and_doubles_none(units: Units, step: str) -> None:
+    iris = units.agents["iris"]
+    bodies = [f"reminder {number}" for number in range(COUNT)]
+    for body in bodies:
+        iris.json("POST", "/reminders", {"body": body, "delay_seconds": 1})
+    units.broker.kill()
+    # In a batch "due" and "committed" come once; the others once a reminder.
+    die_at(units, step, 1)
+    if step in {"claimed", "delivered"}:
+        die_at(units, step, COUNT)
+    units.broker.start(FAULT_AT="")
+
+    eventually(lambda: not iris.json("GET", "/reminders")["reminders"], what="all are delivered")
+    rows = iris.json("POST", "/inbox/recv", {"max": 5})["messages"]
+    assert [row["body"] for row in rows] == bodies
+    assert iris.json("POST", "/inbox/recv", {"max": 5})["messages"] == []
