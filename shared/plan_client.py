@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from shared.runtime.calls import Call
 from shared.runtime.link import Link
+from shared.wire.approvals import MAX_WAIT_SECONDS, Approval, AskPermission
+from shared.wire.loose_ends import BrokerLooseEnds
 from shared.wire.reminders import Reminder, RemindRequest, SpillsRequest, SpillsResult
 
 _UNSURE = "it may or may not have been done: look with get_loose_ends before you repeat it"
@@ -37,3 +39,38 @@ class PlanClient:
     async def get_spills(self, request: SpillsRequest) -> SpillsResult:
         """Which files of long reminders are still needed; what is not this agent's is left out."""
         return await self._link.ask(Call("POST", "/v1/agent/reminder-spills", request), SpillsResult)
+
+    async def list_loose_ends(self) -> BrokerLooseEnds:
+        """The agent's open threads that the broker knows of."""
+        return await self._link.ask(Call("GET", "/v1/agent/loose-ends"), BrokerLooseEnds)
+
+    async def ask_permission(self, request: AskPermission, key: str) -> Approval:
+        """Ask the operator whether a tool may be used. A repeat under the same `key` asks nothing twice.
+
+        Raises:
+            Forbidden: without the capability `relay_permissions`; then it is denied.
+        """
+        unsure = "the operator may or may not have been asked"
+        return await self._link.ask(Call("POST", "/v1/agent/approvals", request, key, unsure), Approval)
+
+    async def get_approval(self, approval_id: int, *, wait_seconds: int = 0) -> Approval:
+        """One that this agent submitted, after its end or the wait (10 s at most), whichever is first.
+
+        Raises:
+            NotFound: when there is none by this id.
+        """
+        query = {"wait_seconds": str(min(wait_seconds, MAX_WAIT_SECONDS, 10))}
+        return await self._link.ask(
+            Call("GET", f"/v1/agent/approvals/{approval_id:d}", query=query), Approval
+        )
+
+    async def cancel_approval(self, approval_id: int) -> Approval:
+        """Cancel a pending one, as the root agent.
+
+        Raises:
+            Forbidden: for any other agent, or without a group.
+            NotFound: when there is none that the agent may cancel.
+            Conflict: when it is settled.
+        """
+        call = Call("DELETE", f"/v1/agent/approvals/{approval_id:d}", unsure=_UNSURE)
+        return await self._link.ask(call, Approval)

@@ -85,7 +85,25 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "remind.spill-states": "the surface can ask which files are needed, and is told of its own alone",
     },
     "spec 4, loose ends": {
+        "loose-ends.shape": (
+            "one list tagged by kind, fresh on every call: unseen mail, reminders, todos, own approvals"
+        ),
+        "loose-ends.source-down": "with a source down the rest is there, and what is missing is named",
+        "loose-ends.cancel": "a reminder is deleted, a todo cleared; what cannot be says what helps",
+        "loose-ends.cap": "very many loose ends are cut to the size of an answer, and counted",
         "loose-ends.own-only": "foreign ids change nothing, say so, and look like absent ones",
+    },
+    "issue 4, approvals": {
+        "approvals.once": "an approval is decided once; a second decision is a conflict that says so",
+        "approvals.pinned": "what is shown is what was submitted, and is kept for ever",
+        "approvals.deadline": "a permission that nobody answers by its deadline is denied, late answers too",
+        "approvals.wait": "who asked can wait for the answer, and hears it at once",
+        "approvals.capability": "without `relay_permissions` nobody is asked",
+        "approvals.told": "ApprovalResolved comes once, to the submitter, however full the inbox",
+        "approvals.cancel": "the root agent alone, with the group `approvals`, cancels its own",
+        "approvals.limits": "so many pending an agent; the refusal says so",
+        "approvals.operator": "the operator lists, shows, approves and denies by hivectl",
+        "approvals.own-only": "nobody sees or waits for another's",
     },
     "spec 5, reminders and schedules": {
         "remind.clock": "a clock set forward fires what is due, one set back fires nothing twice",

@@ -58,6 +58,10 @@ _ANSWERS: dict[str, str] = {
     "`inbox release`": "the message",
     "`audit`": "array of `id`, `sender`, `recipient` (`?`: a name that nobody has), `code`, `reason`, "
     "`size`, `count`, `first_at`, `last_at`, newest last",
+    "`approvals list`": "array of `id`, `kind` (`schedule_prompt`, `tool_permission`), `agent`, `status` "
+    "(`pending`, `approved`, `denied`, `expired`, `cancelled`), `summary`, `created_at`, `deadline_at`, "
+    "`decided_at`, `decided_by`, `note`, newest last",
+    "`approvals show`, `approve`, `deny`": "one of these, with `content`: what was submitted",
     "`reminders`": "array of `id`, `agent`, `body`, `created_at`, `due_at`, `spill` (its file, or null), "
     "`held`, soonest first",
     "`notices tail`": "one CloudEvent a line, as they come",

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 from services.broker.bus import NoticeBus, build_login
 from services.broker.config import Settings
 from services.broker.routes.agent import AgentRoutes
+from services.broker.routes.approvals import ApprovalRoutes
 from services.broker.routes.control import ControlRoutes
 from services.broker.routes.driver import DriverRoutes
 from services.broker.routes.mail import MailRoutes
@@ -20,10 +21,11 @@ from services.broker.routes.reminders import ReminderRoutes
 from services.broker.routes.review import ReviewRoutes
 from services.broker.service.access import AccessService
 from services.broker.service.agents import AgentService
+from services.broker.service.approvals import ApprovalService, DueDeadlines
 from services.broker.service.callers import Authenticator
 from services.broker.service.clock import Clock, wall_clock
 from services.broker.service.control import ControlService
-from services.broker.service.due import AtStep, DueWorker, no_step
+from services.broker.service.due import AtStep, DueWorker, Plan, no_step
 from services.broker.service.hive import HiveService
 from services.broker.service.housekeeping import Housekeeping
 from services.broker.service.hub import ControlHub
@@ -32,6 +34,7 @@ from services.broker.service.identity import HiveIdentity
 from services.broker.service.inbox import InboxService
 from services.broker.service.lifecycle import LifecycleService
 from services.broker.service.limits import Limits
+from services.broker.service.loose_ends import LooseEndService
 from services.broker.service.messages import MessageService
 from services.broker.service.mirror import StreamMirror
 from services.broker.service.notices import NoticeWriter, Relay
@@ -40,6 +43,7 @@ from services.broker.service.readers import ReaderService
 from services.broker.service.refusals import RefusalLog
 from services.broker.service.reminders import DueReminders, ReminderService
 from services.broker.service.revisions import Revisions
+from services.broker.service.settling import Settling
 from services.broker.service.startup import working
 from services.broker.service.status import StatusService
 from services.broker.service.transitions import Transitions
@@ -90,12 +94,13 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
     mirror = StreamMirror(store, hub)
-    due, planned = _plan(store, settings, limits, answers, clock=clock, at_step=at_step)
+    planning = _Planning(store, settings, limits, answers, clock=clock, at_step=at_step)
     hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle, clock=clock)
 
     def stop() -> None:
         hub.close()
         lifecycle.close()
+        planning.approvals.close()
 
     runs = (
         housekeeping.run,
@@ -105,7 +110,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         refusals.run,
         mirror.run,
         revisions.run,
-        due.run,
+        planning.due.run,
     )
 
     @asynccontextmanager
@@ -128,33 +133,41 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     app.include_router(OperatorRoutes(hive, agents, access).build())
     app.include_router(MailRoutes(messages, inbox).build())
     app.include_router(ReviewRoutes(ParkingService(store), refusals).build())
-    for router in planned:
+    for router in planning.routers:
         app.include_router(router)
     app.include_router(DriverRoutes(lifecycle, readers).build())
     app.state.stop = stop
     return app
 
 
-def _plan(
-    store: Store,
-    settings: Settings,
-    limits: Limits,
-    answers: AnswerMeter,
-    *,
-    clock: Clock,
-    at_step: AtStep,
-) -> tuple[DueWorker, list[APIRouter]]:
+class _Planning:
     """What agents plan ahead: who delivers it, and the routes."""
-    due = DueWorker(store, [DueReminders(limits, at_step=at_step)], clock=clock, at_step=at_step)
-    reminders = ReminderService(
-        store,
-        answers=answers,
-        max_pending=settings.remind_max_pending_per_agent,
-        clock=clock,
-        wake=due.wake,
-    )
-    routes = ReminderRoutes(reminders)
-    return due, [routes.build_agent(), routes.build_operator()]
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        limits: Limits,
+        answers: AnswerMeter,
+        *,
+        clock: Clock,
+        at_step: AtStep,
+    ) -> None:
+        settling = Settling()
+        plans: list[Plan] = [DueDeadlines(settling), DueReminders(limits, at_step=at_step)]
+        self.due = DueWorker(store, plans, clock=clock, at_step=at_step)
+        reminders = ReminderService(
+            store,
+            answers=answers,
+            max_pending=settings.remind_max_pending_per_agent,
+            clock=clock,
+            wake=self.due.wake,
+        )
+        self.approvals = ApprovalService(store, settling, answers=answers, clock=clock, wake=self.due.wake)
+        families = (ReminderRoutes(reminders), ApprovalRoutes(self.approvals, LooseEndService(store)))
+        self.routers = [
+            router for routes in families for router in (routes.build_agent(), routes.build_operator())
+        ]
 
 
 def _build_bus(settings: Settings) -> NoticeBus:

@@ -250,6 +250,28 @@ reminder_spills = Table(
     Column("created_at", Seconds, nullable=False, index=True),
 )
 
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", RowKey, primary_key=True, autoincrement=True),
+    Column("kind", String(32), nullable=False),
+    Column("agent_id", RowKey, ForeignKey("agents.id")),  # who submitted it; null: nobody in particular
+    Column("agent", String(32)),
+    Column("summary", String(200), nullable=False),
+    Column("content", Text, nullable=False),  # JSON, as it was submitted; never changed
+    Column("status", String(10), nullable=False),
+    Column("created_at", Seconds, nullable=False),
+    Column("deadline_at", Seconds),
+    Column("decided_at", Seconds),
+    Column("decided_by", String(64)),
+    Column("note", Text),
+    sqlite_autoincrement=True,
+)
+_UNDECIDED = text("status = 'pending'")
+Index("ix_approvals_agent_id", approvals.c.agent_id, approvals.c.id)
+Index("ix_approvals_pending", approvals.c.id, sqlite_where=_UNDECIDED, postgresql_where=_UNDECIDED)
+Index("ix_approvals_deadline", approvals.c.deadline_at, sqlite_where=_UNDECIDED, postgresql_where=_UNDECIDED)
+
 meta = Table(
     "meta",
     metadata,

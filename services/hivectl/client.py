@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import httpx2
 from pydantic import BaseModel, TypeAdapter
@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from shared.errors import HiveError, OutcomeUnknown, Unavailable, error_from_wire
 from shared.runtime.ids import new_ulid
 from shared.wire.agents import Agent, CreateAgent, HiveInfo, PermissionsChange, PermissionsResult, RotateToken
+from shared.wire.approvals import Approval, ApprovalPage, ApprovalQuery, Decision
 from shared.wire.lifecycle import CreateJob, Job, JobKind
 from shared.wire.messages import (
     AckResult,
@@ -128,6 +129,15 @@ class OperatorClient:
         params = {"limit": limit} if agent is None else {"limit": limit, "agent": agent}
         return self._parse(ReminderPage, self._call("GET", "/reminders", params=params))
 
+    def list_approvals(self, query: ApprovalQuery) -> ApprovalPage:
+        return self._parse(ApprovalPage, self._call("GET", "/approvals", params=_params(query)))
+
+    def get_approval(self, approval_id: int) -> Approval:
+        return self._parse(Approval, self._call("GET", f"/approvals/{approval_id}"))
+
+    def decide(self, approval_id: int, verb: Literal["approve", "deny"], decision: Decision) -> Approval:
+        return self._parse(Approval, self._call("POST", f"/approvals/{approval_id}/{verb}", decision))
+
     def get_agent_inbox(self, name: str, query: InboxQuery) -> MessagePage:
         return self._parse(MessagePage, self._call("GET", f"/agents/{name}/inbox", params=_params(query)))
 
@@ -212,6 +222,6 @@ class OperatorClient:
             raise self._stranger() from exc
 
 
-def _params(query: InboxQuery | RefusalQuery) -> dict[str, str]:
+def _params(query: ApprovalQuery | InboxQuery | RefusalQuery) -> dict[str, str]:
     dumped = query.model_dump(mode="json", exclude_none=True)
     return {key: str(value).lower() for key, value in dumped.items()}

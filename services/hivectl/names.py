@@ -42,22 +42,26 @@ class ReaderNameType(click.ParamType[str]):
             self.fail(f"a reader's name {exc}", param, ctx)
 
 
-class MessageIdType(click.ParamType[int]):
-    """A message's id; a number that none can have is a usage error."""
+class RowIdType(click.ParamType[int]):
+    """The id of a message, or of what else `what` says; a number that none can have is a usage error."""
 
     name = "ID"
 
+    def __init__(self, what: str) -> None:
+        self._what = what
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Check the range; whether there is such a message only the broker knows."""
+        """Check the range; whether there is such a row only the broker knows."""
         text = str(value)
         if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ID))):
-            self.fail(f"{text[:40]!r} is no message's id", param, ctx)
+            self.fail(f"{text[:40]!r} is no {self._what}'s id", param, ctx)
         if not 1 <= (number := int(text)) <= MAX_ID:
-            self.fail(f"{number} is no message's id", param, ctx)
+            self.fail(f"{number} is no {self._what}'s id", param, ctx)
         return number
 
 
 AGENT_NAME = AgentNameType()
 RECIPIENT = RecipientType()
 READER_NAME = ReaderNameType()
-MESSAGE_ID = MessageIdType()
+MESSAGE_ID = RowIdType("message")
+APPROVAL_ID = RowIdType("approval")

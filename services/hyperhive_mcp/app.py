@@ -18,6 +18,7 @@ from services.hyperhive_mcp.service.compaction import Compaction
 from services.hyperhive_mcp.service.grants import GrantsKeeper
 from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.long_texts import LongTexts
+from services.hyperhive_mcp.service.loose_ends import BrokerSource, LooseEndService, TodoSource
 from services.hyperhive_mcp.service.reminders import ReminderService
 from services.hyperhive_mcp.service.status import StatusService
 from services.hyperhive_mcp.service.todos import TodoService
@@ -65,9 +66,10 @@ def create_surface(settings: Settings) -> Surface:
     inbox = InboxService(broker, texts, unknown, boot=boot, on_acked=reminders.sweep)
     todos = TodoService(todo_store)
     compaction = Compaction(store)
+    loose_ends = LooseEndService([BrokerSource(broker, reminders), TodoSource(todos)])
     tools = [
         *build_mail_tools(inbox, status, broker),
-        *build_planning_tools(reminders),
+        *build_planning_tools(reminders, loose_ends),
         *build_todo_tools(todos, compaction),
     ]
     grants = GrantsKeeper(

@@ -19,14 +19,23 @@ def require_tool(agent: AgentRow, tool: str) -> None:
     Raises:
         Forbidden: naming the group.
     """
-    group = find_group_of(tool)
-    if group is None or group in agent.grants.groups:
+    if (group := find_group_of(tool)) is not None:
+        require_group(agent, group, f"`{tool}`", tool=tool)
+
+
+def require_group(agent: AgentRow, group: ToolGroup, what: str, *, tool: str | None = None) -> None:
+    """Refuse unless the agent holds `group`, which `what` needs.
+
+    Raises:
+        Forbidden: naming it.
+    """
+    if group in agent.grants.groups:
         return
     raise Forbidden(
-        f"`{tool}` needs the tool group `{group}`, which {agent.name} does not have. The operator can add "
+        f"{what} needs the tool group `{group}`, which {agent.name} does not have. The operator can add "
         f"it: hivectl agent permissions {agent.name} --add-group {group}",
         code="group_missing",
-        details={"tool": tool, "group": str(group)},
+        details={"group": str(group)} if tool is None else {"tool": tool, "group": str(group)},
     )
 
 

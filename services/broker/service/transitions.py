@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import structlog
 
+from services.broker.service.system_mail import send_system_message
 from services.broker.store import Topic, Tx
 from services.broker.store.agents import AgentRow
-from services.broker.store.messages import NewMessage
 from shared.wire.lifecycle import DriverEvent, DriverEventKind, ExitStatus, JobKind, JobState
 from shared.wire.names import SYSTEM
 from shared.wire.notices import NoticeEvent
@@ -84,6 +83,7 @@ class Transitions:
         tx.agents.reparent_children(agent.id, to=agent.parent_id)
         tx.tokens.delete_all(agent.id)
         tx.reminders.delete_all(agent.id)
+        tx.approvals.cancel_all(agent.id, at=event.at, by=SYSTEM, note=f"{agent.name} was destroyed")
         jobs = tx.jobs.list_open(agent.id)
         done = [job.id for job in jobs if job.kind is JobKind.DESTROY]
         others = [job.id for job in jobs if job.kind is not JobKind.DESTROY]
@@ -111,18 +111,7 @@ def _describe_exit(event: DriverEvent) -> dict[str, int]:
 def _send_crash_message(tx: Tx, agent: AgentRow, event: DriverEvent) -> None:
     """`ContainerCrash` to the root agent, also when it was itself the one; no inbox is too full for it."""
     root = tx.agents.find_root()
-    if root is None:
-        return
     body: dict[str, Any] = {"event": "ContainerCrash", "agent": agent.name, "at": event.at}
     if exit_ := _describe_exit(event):
         body["exit"] = exit_
-    tx.messages.insert(
-        NewMessage(
-            sender=SYSTEM,
-            sender_agent_id=None,
-            recipient=root.name,
-            recipient_agent_id=root.id,
-            body=json.dumps(body),
-            sent_at=event.at,
-        )
-    )
+    send_system_message(tx, root, body, at=event.at)

@@ -18,6 +18,7 @@ class Topic(StrEnum):
     OUTBOX = "outbox"  # a notice waits
     GRANTS = "grants"  # of an agent
     CUT = "cut"  # an agent's streams may have been opened with a credential that is dead
+    APPROVALS = "approvals"  # one was submitted or settled
     DUE = "due"  # something may fall due earlier than was known
     STREAMS = "streams"  # a daemon came, went, or confirmed grants
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from services.broker.store.agents import AgentRows
 from services.broker.store.ages import AgeRows
+from services.broker.store.approvals import ApprovalRows
 from services.broker.store.drivers import DriverRows
 from services.broker.store.handed import HandedHops
 from services.broker.store.idempotency import IdempotencyRows
@@ -45,6 +46,7 @@ class Tx:
         self.parked = ParkedRows(connection, gauge)
         self.refusals = RefusalRows(connection)
         self.reminders = ReminderRows(connection)
+        self.approvals = ApprovalRows(connection)
         self.handed = HandedHops(connection, None if memory is None else memory.hops)
         self.idempotency = IdempotencyRows(connection)
         self.jobs = JobRows(connection)

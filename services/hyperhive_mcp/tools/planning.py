@@ -1,4 +1,4 @@
-"""Tools by which an agent plans ahead."""
+"""Tools by which an agent plans ahead, and sees what is open."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from services.hyperhive_mcp.service.loose_ends import LooseEndService
 from services.hyperhive_mcp.service.reminders import ReminderService
 from shared.mcp.arguments import WHOLE, ToolArguments
 from shared.mcp.tool import Call, Tool
+from shared.wire.loose_ends import LooseEnds
 from shared.wire.model import MAX_ID, check_content
+
+RowId = Annotated[int, Field(ge=1, le=MAX_ID), WHOLE]
 
 # What it may be the broker says, with its clock; a schema of a bound would say less, and cost.
 Seconds = Annotated[int, Field(le=MAX_ID), AfterValidator(lambda value: max(value, -MAX_ID)), WHOLE]
+
+
+class NoArguments(ToolArguments):
+    """For tools that take none."""
 
 
 class RemindArguments(ToolArguments):
@@ -23,7 +31,14 @@ class RemindArguments(ToolArguments):
     at_unix_timestamp: Seconds | None = None
 
 
-def build_planning_tools(reminders: ReminderService) -> list[Tool]:
+class CancelArguments(ToolArguments):
+    """Arguments of `cancel_loose_end`."""
+
+    kind: Annotated[str, Field(min_length=1, max_length=40, description="reminder, todo or approval")]
+    id: RowId
+
+
+def build_planning_tools(reminders: ReminderService, loose_ends: LooseEndService) -> list[Tool]:
     """These tools, wired to their services."""
 
     async def remind(args: RemindArguments, call: Call) -> str:
@@ -34,7 +49,30 @@ def build_planning_tools(reminders: ReminderService) -> list[Tool]:
             key=call.key,
         )
 
+    async def get_loose_ends(_args: NoArguments, _call: Call) -> LooseEnds:
+        return await loose_ends.list()
+
+    async def cancel_loose_end(args: CancelArguments, _call: Call) -> str:
+        return await loose_ends.cancel(args.kind, args.id)
+
     return [
+        Tool(
+            "get_loose_ends",
+            "List what is still open for you: unseen mail, todos, reminders, questions to the operator. "
+            "Kinds under `unavailable` could not be asked for.",
+            NoArguments,
+            get_loose_ends,
+            result=LooseEnds,
+            read_only=True,
+            reports_progress=False,
+        ),
+        Tool(
+            "cancel_loose_end",
+            "Delete a reminder or clear a todo of yours; approvals only the root agent may cancel.",
+            CancelArguments,
+            cancel_loose_end,
+            reports_progress=False,
+        ),
         Tool(
             "remind",
             "Send yourself a message later: give exactly one of the two times, whole seconds. It survives "

@@ -25,6 +25,8 @@ NEVER_DONE = [
     ("POST", "/v1/agent/control"),
     ("DELETE", "/v1/operator/notice-readers/{name}"),
     ("POST", "/v1/operator/messages/{message_id}/release"),
+    # Not by the root agent.
+    ("DELETE", "/v1/agent/approvals/{approval_id}"),
 ]
 
 
@@ -40,6 +42,12 @@ def broker() -> Iterator[Units]:
             units.enlist(name, parent="adam")
         # Message 1, so that there is one to ask for.
         units.agents["ruth"].json("POST", "/messages", {"to": "iris", "body": "the first"})
+        units.permit("ruth", add_capabilities=["relay_permissions"])
+        units.permit("adam", add_capabilities=["relay_permissions"])
+        # The first ids, so that there is something to decide.
+        for number in range(6):
+            asker = units.agents[("ruth", "adam")[number % 2]]
+            asker.json("POST", "/approvals", {"tool": "Write", "input": "x"})
         for _ in range(3):
             units.agents["ruth"].json(
                 "POST", "/reminders", {"body": "one to cancel", "delay_seconds": 86_400}

@@ -36,3 +36,35 @@ def test_reminders_are_shown_of_all_agents_and_of_one(hive: Hive, iris: AgentAcc
     assert len(shown.splitlines()) == 2
     assert hive.ctl("reminders", "milo", exits=4)["error"]["code"] == "not_found"
     assert "there are more" in hive.run("reminders", "--limit", "1").stderr
+
+
+def ask(agent: AgentAccess, text: str) -> int:
+    return int(agent.json("POST", "/approvals", {"tool": "Write", "input": text})["id"])
+
+
+@pytest.mark.requirement("approvals.operator", "approvals.once")
+def test_approvals_are_listed_shown_approved_and_denied(hive: Hive, iris: AgentAccess) -> None:
+    hive.ctl("agent", "permissions", "iris", "--add-capability", "relay_permissions")
+    assert hive.run("approvals", "list").stdout == "nothing waits for an approval\n"
+    first, second = ask(iris, "one\x1b[2J\nkind: approved"), ask(iris, "two")
+    rows = hive.ctl("approvals", "list")
+    assert [(row["id"], row["kind"], row["agent"], row["status"]) for row in rows] == [
+        (first, "tool_permission", "iris", "pending"),
+        (second, "tool_permission", "iris", "pending"),
+    ]
+    shown = hive.run("approvals", "show", str(first)).stdout
+    assert "\x1b" not in shown
+    assert "  | kind: approved" in shown
+    assert hive.ctl("approvals", "show", str(first))["content"]["input"] == "one\x1b[2J\nkind: approved"
+
+    assert hive.ctl("approvals", "approve", str(first))["status"] == "approved"
+    denied = hive.ctl("approvals", "deny", str(second), "--note", "not today")
+    assert (denied["status"], denied["note"]) == ("denied", "not today")
+    error = hive.ctl("approvals", "approve", str(second), exits=5)["error"]
+    assert (error["code"], "not today" in error["message"]) == ("already_settled", True)
+    assert hive.ctl("approvals", "list") == []
+    assert [row["status"] for row in hive.ctl("approvals", "list", "--all")] == ["approved", "denied"]
+    assert hive.run("approvals", "list", "--all").stdout.splitlines()[0].split()[:2] == ["ID", "ASKED"]
+    hive.ctl("approvals", "show", "999", exits=4)
+    hive.ctl("approvals", "show", "x", exits=2)
+    hive.ctl("approvals", "deny", "1", "--note", " ", exits=2)
