@@ -126,7 +126,13 @@ def create_surface(settings: Settings) -> Surface:
     async def authenticate(_path: str, presented: str) -> object | None:
         return settings.label if token.accepts(presented) else None
 
-    app = create_http_app(unit=UNIT, lifespan=lifespan, authenticate=authenticate, ready=lambda: True)
+    app = create_http_app(
+        unit=UNIT,
+        lifespan=lifespan,
+        authenticate=authenticate,
+        ready=lambda: True,
+        shortcut=host.before,
+    )
 
     @app.get("/api/state")
     async def get_state() -> dict[str, Any]:

@@ -17,16 +17,15 @@ import structlog
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared.errors import Forbidden, HiveError, OutcomeUnknown
 from shared.mcp.arguments import compact_schema, parse_arguments
 from shared.mcp.intake import Intake
-from shared.mcp.plain import PlainAnswers
+from shared.mcp.plain import PATH, PlainCalls
 from shared.mcp.result import failure, prose, shape, size_of
 from shared.mcp.streams import IdleStreams
 from shared.mcp.tool import Call, Tool
@@ -86,19 +85,23 @@ class ToolHost:
         # Spans could carry what callers send, and cost time in every request.
         self._server.middleware.clear()
         self._idle = IdleStreams(self._server.streamable_http_app(stateless_http=True))
-        self._plain = StreamableHTTPSessionManager(
-            self._server,
-            json_response=True,
-            stateless=True,
-            security_settings=self._server.session_manager.security_settings,
-        )
-        quiet = frozenset(tool.name for tool in tools if not tool.reports_progress)
-        self.app: ASGIApp = Intake(PlainAnswers(self._idle, plain=self._plain.handle_request, tools=quiet))
+        quiet = {tool.name for tool in tools if not tool.reports_progress}
+        plain = PlainCalls(self._server, tools=frozenset(quiet - self._mirroring.keys()))
+        self.app: ASGIApp = Intake(self._idle, plain=plain)
+
+    def before(self, app: ASGIApp) -> ASGIApp:
+        """`app`, with `/mcp` answered before it: for `create_http_app`, as its shortcut."""
+
+        async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+            mine = scope["type"] == "http" and scope["path"] == PATH
+            await (self.app if mine else app)(scope, receive, send)
+
+        return choose
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         """Hold the transports open; enter once, in the app's lifespan."""
-        async with self._server.session_manager.run(), self._plain.run():
+        async with self._server.session_manager.run():
             yield
 
     def close_streams(self) -> None:

@@ -13,7 +13,8 @@ from mcp import types
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shared.mcp.jsonrpc import Fault, find_fault
+from shared.mcp.jsonrpc import Fault, parse_message
+from shared.mcp.plain import PlainCalls
 
 _VERSION_HEADER: Final = b"mcp-protocol-version"
 # Revisions with a handshake; the later ones give errors a status of their own.
@@ -23,24 +24,30 @@ log = structlog.get_logger(__name__)
 
 
 class Intake:
-    """Passes on to `app` what is a JSON-RPC message; answers the rest itself, in both eras."""
+    """Has JSON-RPC messages answered, by `plain` if it takes them, else by `app`; answers the rest itself."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, plain: PlainCalls) -> None:
         self._app = app
+        self._plain = plain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
         whole = await _read(receive)
+        if whole is None:
+            # The caller has left.
+            return
         version = next((value for name, value in scope["headers"] if name == _VERSION_HEADER), b"")
         is_handshake = not version or version[:5] in _HANDSHAKE_YEARS
-        fault = None if whole is None else find_fault(whole["body"], is_handshake=is_handshake)
-        if fault is None:
+        message = parse_message(whole["body"], is_handshake=is_handshake)
+        if isinstance(message, Fault):
+            log.info("rpc_refused", code=message.code, reason=message.message)
+            await _answer(message, is_handshake=is_handshake)(scope, receive, send)
+        elif (call := self._plain.find(scope, message)) is not None:
+            await self._plain.answer(call, scope, receive, send)
+        else:
             await self._app(scope, _replay(whole, receive), send)
-            return
-        log.info("rpc_refused", code=fault.code, reason=fault.message)
-        await _answer(fault, is_handshake=is_handshake)(scope, receive, send)
 
 
 async def _read(receive: Receive) -> Message | None:
@@ -55,8 +62,8 @@ async def _read(receive: Receive) -> Message | None:
             return {"type": "http.request", "body": content, "more_body": False}
 
 
-def _replay(whole: Message | None, receive: Receive) -> Receive:
-    first: Message | None = whole or {"type": "http.disconnect"}
+def _replay(whole: Message, receive: Receive) -> Receive:
+    first: Message | None = whole
 
     async def again() -> Message:
         nonlocal first

@@ -39,8 +39,8 @@ class Fault:
     id: RequestId | None = None
 
 
-def find_fault(body: bytes, *, is_handshake: bool) -> Fault | None:
-    """What is wrong with a body, if anything; the text repeats nothing of it.
+def parse_message(body: bytes, *, is_handshake: bool) -> dict[str, Any] | Fault:
+    """The request or notification that a body is, or what is wrong with it; the text repeats nothing of it.
 
     Args:
         body: as it came.
@@ -51,7 +51,7 @@ def find_fault(body: bytes, *, is_handshake: bool) -> Fault | None:
     except ValidationError as exc:
         reason = str(exc.errors(include_url=False, include_input=False)[0]["ctx"]["error"])
         return _diagnose(body, reason, is_handshake=is_handshake)
-    return _check(message, is_handshake=is_handshake)
+    return _check(message, is_handshake=is_handshake) or message
 
 
 def _diagnose(body: bytes, reason: str, *, is_handshake: bool) -> Fault:

@@ -59,10 +59,11 @@ def build_app() -> tuple[ASGIApp, ToolHost]:
         return "clients were told"
 
     tools = [
-        Tool("test_simple_text", "Answers with a text.", Nothing, _text, read_only=True),
-        Tool("test_error_handling", "Fails as expected.", Nothing, _refuse, read_only=True),
+        # Of both kinds: each goes a way of its own.
+        Tool("test_simple_text", "Answers.", Nothing, _text, read_only=True, reports_progress=False),
+        Tool("test_error_handling", "Fails.", Nothing, _refuse, read_only=True, reports_progress=False),
         Tool("test_tool_with_progress", "Reports progress.", Nothing, _progress, read_only=True),
-        Tool("test_mirrored_header", "Takes a region.", Mirrored, _mirrored, read_only=True),
+        Tool("test_mirrored_header", "Takes a region.", Mirrored, _mirrored, reports_progress=False),
         # What a log level or a capability of the client could bring about in others changes nothing here.
         Tool("test_logging_tool", "Answers with a text.", Nothing, _text, read_only=True),
         Tool("test_streaming_elicitation", "Reports progress.", Nothing, _progress, read_only=True),
@@ -79,7 +80,11 @@ def build_app() -> tuple[ASGIApp, ToolHost]:
         return "suite" if token == TOKEN else None
 
     app = create_http_app(
-        unit="conformance", lifespan=lifespan, authenticate=authenticate, ready=lambda: True
+        unit="conformance",
+        lifespan=lifespan,
+        authenticate=authenticate,
+        ready=lambda: True,
+        shortcut=host.before,
     )
     app.mount("/", host.app)
     return WithCredential(app), host

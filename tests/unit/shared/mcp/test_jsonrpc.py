@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp.types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
-from shared.mcp.jsonrpc import find_fault
+from shared.mcp.jsonrpc import Fault, parse_message
 
 PLANTED = "planted-7331"
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "send", "arguments": {}}}
@@ -16,8 +16,8 @@ CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "s
 
 def fault_of(body: bytes | Any, *, is_handshake: bool = True) -> tuple[int, str, Any] | None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    fault = find_fault(raw, is_handshake=is_handshake)
-    return None if fault is None else (fault.code, fault.message, fault.id)
+    found = parse_message(raw, is_handshake=is_handshake)
+    return (found.code, found.message, found.id) if isinstance(found, Fault) else None
 
 
 @pytest.mark.parametrize(
