@@ -23,6 +23,7 @@ from shared.wire.control import ControlEvent, Hello, Report, Unit
 from shared.wire.messages import (
     AckRequest,
     AckResult,
+    InboxLevel,
     Message,
     RecvRequest,
     RecvResult,
@@ -130,6 +131,10 @@ class BrokerClient:
     async def get_states(self, request: StatesRequest) -> StatesResult:
         """How own rows stand; what is not this agent's is left out."""
         return await self._link.ask(Call("POST", "/v1/agent/inbox/states", request), StatesResult)
+
+    async def get_level(self) -> InboxLevel:
+        """How many messages wait for this agent."""
+        return await self._link.ask(Call("GET", "/v1/agent/inbox/level"), InboxLevel)
 
     async def get_meta(self, name: str | None = None) -> AgentMeta:
         """What any agent may know of an agent; of this one when `name` is None.

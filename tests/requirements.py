@@ -290,6 +290,15 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "socket.state": "state answers what /api/state does",
         "socket.graceful-stop": "graceful_stop without a turn loop is answered and ends the daemon at once",
     },
+    "spec 6, waking": {
+        "wake.level": "a wait answers as long as something is due, however often it is asked, and why",
+        "wake.handled": "what was handled before the wake could be served does not wake",
+        "wake.busy": "what comes while a turn runs wakes when it is over",
+        "wake.unchanged": "a todo that says nothing new wakes nobody; one wake lists all that are open",
+        "wake.rebuilt": "after a restart of daemon or broker what waits is due again, by itself",
+        "wake.pushed": "the broker tells the daemon how many messages wait at connect and at each change",
+        "wake.wait": "GET /api/wait: bearer, cap 30 s, bounded, ends with its caller and with the daemon",
+    },
     "spec 2, sockets": {
         "sockets.modes": "a socket is 0600, or 0660 with the agent's group, before anybody can connect",
         "sockets.peer-checked": "the kernel is asked who connects: own user, root, the group, nobody else",

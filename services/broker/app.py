@@ -32,6 +32,7 @@ from services.broker.service.hub import ControlHub
 from services.broker.service.idempotency import AnswerMeter
 from services.broker.service.identity import HiveIdentity
 from services.broker.service.inbox import InboxService
+from services.broker.service.levels import InboxLevels
 from services.broker.service.lifecycle import LifecycleService
 from services.broker.service.limits import Limits
 from services.broker.service.loose_ends import LooseEndService
@@ -69,6 +70,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     limits = Limits(settings.max_pending, settings.max_hops, settings.pair_per_minute)
     store = Store(settings.database)
     hub = ControlHub()
+    levels = InboxLevels(store, hub)
     callers = Authenticator(store, is_operator=operator.accepts, clock=clock)
     refusals = RefusalLog(store, clock=clock)
     answers = AnswerMeter()
@@ -85,7 +87,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     readers = ReaderService(store, bus, hive=settings.hive_name, clock=clock)
     unknown = UnknownSendLog(store, refusals)
     revisions = Revisions(store, append_notice=notices.append, clock=clock)
-    control = ControlService(store, hub, unknown, revisions=revisions, clock=clock)
+    control = ControlService(store, hub, unknown, revisions=revisions, levels=levels, clock=clock)
 
     def forget_agent(agent_id: int) -> None:
         callers.forget()
@@ -111,6 +113,8 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         mirror.run,
         revisions.run,
         planning.due.run,
+        due.run,
+        levels.run,
     )
 
     @asynccontextmanager

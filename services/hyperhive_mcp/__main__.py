@@ -22,7 +22,7 @@ def main() -> None:
         host="127.0.0.1",
         port=settings.port,
         port_setting="HIVE_MCP_PORT",
-        on_stop=surface.host.close_streams,
+        on_stop=surface.stop,
     )
 
 

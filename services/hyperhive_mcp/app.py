@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from services.hyperhive_mcp.agent_socket import AgentSocket
 from services.hyperhive_mcp.config import Settings
 from services.hyperhive_mcp.control import ControlLink
+from services.hyperhive_mcp.routes import ApiRoutes
 from services.hyperhive_mcp.service.compaction import Compaction
 from services.hyperhive_mcp.service.grants import GrantsKeeper
 from services.hyperhive_mcp.service.inbox import InboxService
@@ -24,6 +25,7 @@ from services.hyperhive_mcp.service.status import StatusService
 from services.hyperhive_mcp.service.todos import TodoService
 from services.hyperhive_mcp.service.turns import TurnStatus
 from services.hyperhive_mcp.service.unknown_sends import UnknownSends
+from services.hyperhive_mcp.service.wake import WakeLevel
 from services.hyperhive_mcp.spill import ReminderDirectory, SpillDirectory
 from services.hyperhive_mcp.store import StateStore, TodoStore
 from services.hyperhive_mcp.tools.mail import build_mail_tools
@@ -46,7 +48,7 @@ class Surface:
     """The app, and what `__main__` must do with it at a stop."""
 
     app: FastAPI
-    host: ToolHost
+    stop: Callable[[], None]
 
 
 def create_surface(settings: Settings) -> Surface:
@@ -93,10 +95,17 @@ def create_surface(settings: Settings) -> Surface:
         broker,
         hello=Hello(unit=UNIT, boot=boot, revision=revision(), tool_groups=requested),
         on_grants=grants.apply,
+        on_inbox=lambda pending: wake.set_mail(pending),  # noqa: PLW0108 - `wake` is bound below
         describe=lambda: Report(unit=UNIT, boot=boot, turn_state=turns.state, turn_state_since=turns.since),
         on_connect=catch_up,
         on_ping=unknown.push,
     )
+
+    async def count_mail() -> int:
+        return (await broker.get_level()).pending
+
+    wake = WakeLevel(todos, turns, count_mail=count_mail, is_connected=lambda: link.connected)
+    inbox.on_handled = wake.note_handled
 
     def describe() -> dict[str, Any]:
         return {
@@ -134,9 +143,11 @@ def create_surface(settings: Settings) -> Surface:
         shortcut=host.before,
     )
 
-    @app.get("/api/state")
-    async def get_state() -> dict[str, Any]:
-        return describe()
-
+    app.include_router(ApiRoutes(describe, wake).build())
     app.mount("/", host.app)
-    return Surface(app, host)
+
+    def stop() -> None:
+        host.close_streams()
+        wake.close()
+
+    return Surface(app, stop)

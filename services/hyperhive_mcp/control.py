@@ -15,7 +15,7 @@ from shared.client import BrokerClient
 from shared.errors import HiveError
 from shared.runtime.backoff import Backoff
 from shared.wire.agents import Grants
-from shared.wire.control import GrantsPush, Hello, Report
+from shared.wire.control import GrantsPush, Hello, InboxPush, Report
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
@@ -32,6 +32,7 @@ class ControlLink:
         broker: where to dial.
         hello: says who we are and which groups we ask for.
         on_grants: awaited with every push, before it is confirmed.
+        on_inbox: called with how many messages wait, whenever that has changed.
         describe: what to report after each connect, besides the confirmation.
         on_connect: awaited after each connect, for what waited while the broker was down.
         on_ping: awaited with every ping, for what waits although the broker is there.
@@ -44,6 +45,7 @@ class ControlLink:
         *,
         hello: Hello,
         on_grants: Callable[[Grants], Awaitable[None]],
+        on_inbox: Callable[[int], None] = lambda _: None,
         describe: Callable[[], Report],
         on_connect: Callable[[], Awaitable[object]],
         on_ping: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
@@ -52,6 +54,7 @@ class ControlLink:
         self._broker = broker
         self._hello = hello
         self._on_grants = on_grants
+        self._on_inbox = on_inbox
         self._describe = describe
         self._on_connect = on_connect
         self._on_ping = on_ping
@@ -69,6 +72,8 @@ class ControlLink:
                     async for event in events:
                         if isinstance(event, GrantsPush):
                             await self._take(event)
+                        elif isinstance(event, InboxPush):
+                            self._on_inbox(event.pending)
                         else:
                             await self._on_ping()
                         if not self.connected:

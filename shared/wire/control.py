@@ -35,13 +35,20 @@ class GrantsPush(WireResult):
     grants: Grants
 
 
+class InboxPush(WireResult):
+    """How many messages wait for the agent: at connect, and when that changes. To `hyperhive` alone."""
+
+    type: Literal["inbox"] = "inbox"
+    pending: int
+
+
 class Ping(WireResult):
     """Sent every 10 s; a daemon that hears nothing for 30 s dials again."""
 
     type: Literal["ping"] = "ping"
 
 
-ControlEvent = Annotated[GrantsPush | Ping, Field(discriminator="type")]
+ControlEvent = Annotated[GrantsPush | InboxPush | Ping, Field(discriminator="type")]
 
 
 class UnknownSend(WireRequest):

@@ -149,6 +149,12 @@ class StatesResult(WireResult):
     states: dict[int, MessageState]
 
 
+class InboxLevel(WireResult):
+    """`GET inbox/level`: how many messages wait for the caller."""
+
+    pending: int
+
+
 class InboxQuery(WireRequest):
     """The operator's view of a mailbox; `before` pages backwards by id."""
 

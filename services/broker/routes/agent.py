@@ -18,6 +18,7 @@ from shared.wire.agents import AgentMeta, AgentSelf
 from shared.wire.messages import (
     AckRequest,
     AckResult,
+    InboxLevel,
     Message,
     RecvRequest,
     RecvResult,
@@ -77,6 +78,11 @@ class AgentRoutes:
         async def release(me: AsAgent, request: ReleaseRequest, key: IdempotencyKey = None) -> ReleaseResult:
             """Return own delivered rows to pending; a failed turn counts on each of its rows."""
             return await self.inbox.release(me, request, key=key)
+
+        @router.get("/inbox/level", responses=declare())
+        async def get_level(me: AsAgent) -> InboxLevel:
+            """How many rows wait."""
+            return await self.inbox.get_level(me)
 
         @router.post("/inbox/states", responses=declare(body=True))
         async def get_states(me: AsAgent, request: StatesRequest) -> StatesResult:

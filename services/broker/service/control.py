@@ -10,6 +10,7 @@ from services.broker.service.boots import adopt_boot, check_boot
 from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.hub import ControlHub
+from services.broker.service.levels import InboxLevels
 from services.broker.service.pace import Pace
 from services.broker.service.revisions import Revisions
 from services.broker.service.status import check_one_line, set_status
@@ -35,6 +36,7 @@ class ControlService:
         hub: the open streams.
         unknown: hears of sends whose fate an agent does not know.
         revisions: hears what daemons run.
+        levels: tells daemons what waits for their agents.
         clock: for times that a report leaves out.
     """
 
@@ -45,12 +47,14 @@ class ControlService:
         unknown: UnknownSendLog,
         *,
         revisions: Revisions,
+        levels: InboxLevels,
         clock: Clock,
     ) -> None:
         self._store = store
         self._hub = hub
         self._unknown = unknown
         self._revisions = revisions
+        self._levels = levels
         self._clock = clock
         self._connects = Pace(at_once=CONNECTS_AT_ONCE, seconds_each=CONNECT_SECONDS, clock=clock)
         self._told_to_wait: set[tuple[int, Unit]] = set()
@@ -83,6 +87,7 @@ class ControlService:
         # Nothing is awaited from here on: a change committed after `work` is pushed to this stream as well.
         self._hub.add(stream)
         stream.push(grants)
+        self._levels.refresh(caller.agent_id)
         if hello.unit == "hyperhive":
             self._revisions.settle(caller.agent_id, hello.revision, is_told=is_told)
         _log.info("daemon_connected", agent=caller.name, daemon=hello.unit, revision=hello.revision)

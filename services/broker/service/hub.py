@@ -49,9 +49,11 @@ class ControlHub:
     def set_elsewhere(self, streams: Iterable[OpenStream]) -> None:
         """Take note of the streams at other brokers, all that there are."""
         before = self._elsewhere
-        self._elsewhere = {}
+        there: dict[int, dict[str, OpenStream]] = {}
         for stream in streams:
-            self._elsewhere.setdefault(stream.agent_id, {})[stream.unit] = stream
+            there.setdefault(stream.agent_id, {})[stream.unit] = stream
+        # In one step: other threads look.
+        self._elsewhere = there
         for agent_id in before.keys() | self._elsewhere.keys():
             if before.get(agent_id) != self._elsewhere.get(agent_id):
                 self._wake(agent_id)
@@ -70,6 +72,14 @@ class ControlHub:
 
     def is_running(self, agent_id: int) -> bool:
         return "hyperhive" in self.list_units(agent_id)
+
+    def find(self, agent_id: int, unit: Unit) -> ControlStream | None:
+        """The stream of a daemon that is open at this broker."""
+        return self._streams.get(agent_id, {}).get(unit)
+
+    def is_afar(self, agent_id: int) -> bool:
+        """Whether the agent's stream is or may be at another broker; for any thread."""
+        return agent_id not in self._streams or agent_id in self._elsewhere
 
     def list_units(self, agent_id: int) -> list[str]:
         return sorted({*self._streams.get(agent_id, ()), *self._elsewhere.get(agent_id, ())})

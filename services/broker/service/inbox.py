@@ -23,6 +23,7 @@ from shared.prose import quote
 from shared.wire.messages import (
     AckRequest,
     AckResult,
+    InboxLevel,
     InboxQuery,
     MarkReadRequest,
     Message,
@@ -136,6 +137,11 @@ class InboxService:
             return StatesResult(states=tx.inbox.list_states(get_self(tx, caller).id, request.ids))
 
         return await self._store.read(work)
+
+    async def get_level(self, caller: AgentCaller) -> InboxLevel:
+        """How many rows wait; in no tool group, for it only lets a daemon see whether to wake its agent."""
+        counted = await self._store.read(lambda tx: tx.inbox.count_pending(caller.agent_id), snapshot=False)
+        return InboxLevel(pending=counted)
 
     async def get_page(self, query: InboxQuery, *, agent: str | None = None) -> MessagePage:
         """A page of an agent's inbox, or of the operator's.

@@ -1,6 +1,6 @@
 """One daemon's control stream: in memory only; what counts is in the database and pushed anew.
 
-It holds one slot for grants, so a slow reader costs no memory and gets the latest.
+It holds one slot for each kind of event, so a slow reader costs no memory and gets the latest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import anyio
 from services.broker.service.rights import narrow
 from shared.permissions import ToolGroup
 from shared.wire.agents import Grants
-from shared.wire.control import GrantsPush, Hello, Ping, Unit
+from shared.wire.control import ControlEvent, GrantsPush, Hello, InboxPush, Ping, Unit
 
 PING_SECONDS = 10.0
 
@@ -32,6 +32,9 @@ class ControlStream:
         self._ping_seconds = ping_seconds
         self._latest = -1
         self._waiting: Grants | None = None
+        self._pending: int | None = None
+        self._pending_told: int | None = None
+        self.inbox_pushes = 0
         self._news = anyio.Event()
 
     def push(self, grants: Grants) -> None:
@@ -41,16 +44,28 @@ class ControlStream:
             self._waiting = narrow(grants, self._requested)
             self._news.set()
 
+    def push_inbox(self, pending: int) -> None:
+        """Have the daemon know how many messages wait, unless it does; the latest number alone counts."""
+        self.inbox_pushes += 1
+        self._pending = None if pending == self._pending_told else pending
+        if self._pending is not None:
+            self._news.set()
+
     def close(self) -> None:
         self.is_closed = True
         self._news.set()
 
-    async def events(self) -> AsyncIterator[GrantsPush | Ping]:
+    async def events(self) -> AsyncIterator[ControlEvent]:
         """What to send, a ping where there was nothing for a while; ends when the stream is closed."""
         while not self.is_closed:
             grants, self._waiting = self._waiting, None
             if grants is not None:
                 yield GrantsPush(grants=grants)
+                continue
+            pending, self._pending = self._pending, None
+            if pending is not None:
+                self._pending_told = pending
+                yield InboxPush(pending=pending)
                 continue
             self._news = anyio.Event()
             with anyio.move_on_after(self._ping_seconds) as waited:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -19,7 +19,7 @@ from services.broker.store.failures import translate, was_lost
 from services.broker.store.news import Bulletin, Item, Listener, Topic
 from services.broker.store.turns import take_turn
 from services.broker.store.tx import Tx
-from services.broker.store.writer import Writer
+from services.broker.store.writer import InboxWatch, Writer
 from shared.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Store:
         self._bulletin = Bulletin()
         self._peers: Peers | None = None
         self._changed = anyio.Event()
+        self._inboxes = InboxWatch()
         if self.is_shared:
             require_postgresql()
 
@@ -85,6 +86,20 @@ class Store:
         """
         self._bulletin.subscribe(topic, listener)
 
+    def watch_inboxes(
+        self,
+        on_change: Callable[[Mapping[int, int | None]], None],
+        *,
+        is_afar: Callable[[int], bool],
+    ) -> None:
+        """Have `on_change` called with the agents' inboxes that each commit has changed; before `open`.
+
+        It gets how many messages wait in each, None where nobody knows, in the event loop and in the order of
+        the commits. Other brokers are told `Topic.INBOXES` of those that `is_afar` says are theirs too; that
+        is called in another thread.
+        """
+        self._inboxes = InboxWatch(on_change, is_afar)
+
     async def wait_ready(self) -> None:
         """Wait until it `is_ready`."""
         while not self.is_ready:
@@ -104,9 +119,9 @@ class Store:
         if self.is_shared:
             peers = self._join_peers()
             turn = functools.partial(take_turn, broker=peers.number)
-            self._writer = Writer(writing, take_turn=turn, announce=peers.announce)
+            self._writer = Writer(writing, take_turn=turn, announce=peers.announce, inboxes=self._inboxes)
         else:
-            self._writer = Writer(writing)
+            self._writer = Writer(writing, inboxes=self._inboxes)
         self._writer.start()
         self._note_change()
 

@@ -18,7 +18,20 @@ class PendingGauge:
 
     def __init__(self) -> None:
         self._counts: dict[int | None, int] = {}
-        self.is_touched = False
+        self._touched: set[int | None] = set()
+
+    @property
+    def is_touched(self) -> bool:
+        return bool(self._touched)
+
+    def begin_part(self) -> None:
+        """The next unit of work begins."""
+        if self._touched:
+            self._touched = set()
+
+    def list_touched(self) -> dict[int, int | None]:
+        """The agents' inboxes that the unit has changed, each with how many wait now, if that is known."""
+        return {box: self._counts.get(box) for box in self._touched if box is not None}
 
     def find(self, mailbox: int | None) -> int | None:
         return self._counts.get(mailbox)
@@ -28,13 +41,13 @@ class PendingGauge:
 
     def add(self, mailbox: int | None, more: int) -> None:
         """Note that so many more wait; fewer, if it is negative."""
-        self.is_touched = True
+        self._touched.add(mailbox)
         if mailbox in self._counts:
             self._counts[mailbox] += more
 
     def forget(self, mailbox: int | None) -> None:
         """Note that nobody knows how many wait now."""
-        self.is_touched = True
+        self._touched.add(mailbox)
         self._counts.pop(mailbox, None)
 
     def clear(self) -> None:
@@ -113,7 +126,8 @@ class Memory:
 
     def begin_part(self) -> None:
         """The next unit of work begins."""
-        self.pending.is_touched = self.agents.is_touched = self.hops.is_touched = False
+        self.pending.begin_part()
+        self.agents.is_touched = self.hops.is_touched = False
 
     def undo_part(self) -> None:
         """What the unit did was undone, and with it what is remembered of that."""

@@ -20,6 +20,7 @@ class Topic(StrEnum):
     CUT = "cut"  # an agent's streams may have been opened with a credential that is dead
     APPROVALS = "approvals"  # one was submitted or settled
     DUE = "due"  # something may fall due earlier than was known
+    INBOXES = "inboxes"  # what waits for an agent has changed
     STREAMS = "streams"  # a daemon came, went, or confirmed grants
 
 

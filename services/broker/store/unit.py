@@ -28,12 +28,14 @@ class Unit:
     error: BaseException | None = None
     hooks: list[Callable[[], None]] = field(default_factory=list)
     news: list[Item] = field(default_factory=list)
+    # Agents' inboxes that it has changed, each with how many messages wait now, if that is known.
+    inboxes: dict[int, int | None] = field(default_factory=dict)
     # So that the request id is known in the writer's thread too.
     context: Context = field(default_factory=copy_context)
 
     def reset(self) -> None:
         """Forget what came of it, to be run again."""
-        self.value, self.error, self.hooks, self.news = None, None, [], []
+        self.value, self.error, self.hooks, self.news, self.inboxes = None, None, [], [], {}
 
 
 class NeedsSavepoints(Exception):

@@ -10,8 +10,10 @@ import asyncio
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -20,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.broker.store.failures import is_passing, translate
 from services.broker.store.memory import Memory
-from services.broker.store.news import Item
+from services.broker.store.news import Item, Topic
 from services.broker.store.tx import Tx
 from services.broker.store.unit import NeedsSavepoints, Unit, run_unit
 from shared.errors import HiveError, Unavailable
@@ -32,6 +34,21 @@ MAX_TURNS = 16
 
 T = TypeVar("T")
 
+
+@dataclass(frozen=True)
+class InboxWatch:
+    """Who wants to know of agents' inboxes that have changed.
+
+    Attributes:
+        on_change: called in the event loop after a commit and before anybody is answered; of an inbox of
+            which nobody knows how many messages wait the count is None.
+        is_afar: whether other brokers must be told of an agent's; called in the writer's thread.
+    """
+
+    on_change: Callable[[Mapping[int, int | None]], None] = lambda _: None
+    is_afar: Callable[[int], bool] = lambda _: False
+
+
 _log = structlog.get_logger(__name__)
 
 
@@ -42,6 +59,7 @@ class Writer:
         engine: whose transactions write.
         take_turn: where several brokers write, says whether no other has since this one did.
         announce: tells other brokers on the database what was committed.
+        inboxes: hears, in the event loop, of agents' inboxes that have changed.
         max_queued: units that may wait.
     """
 
@@ -51,6 +69,7 @@ class Writer:
         *,
         take_turn: Callable[[Connection], bool] | None = None,
         announce: Callable[[Engine, Sequence[Item]], None] | None = None,
+        inboxes: InboxWatch | None = None,
         max_queued: int = MAX_QUEUED,
     ) -> None:
         self._engine = engine
@@ -59,6 +78,7 @@ class Writer:
         self._always_apart = engine.dialect.name != "sqlite"
         self._take_turn = take_turn
         self._announce = announce
+        self._inboxes = inboxes or InboxWatch()
         self._waiting: deque[Unit] = deque()
         # Wakes the thread: True for more units, False to end.
         self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
@@ -113,8 +133,9 @@ class Writer:
             goes_on = self._calls.get()
             while batch := self._next_batch():
                 self._do(batch)
-                _answer(batch)
-                self._tell(batch)
+                changed = _merge_inboxes(batch)
+                _answer(batch, partial(self._inboxes.on_change, changed))
+                self._tell(batch, changed)
 
     def _next_batch(self) -> list[Unit]:
         batch: list[Unit] = []
@@ -165,6 +186,8 @@ class Writer:
             run_unit(connection, unit, tx, alone=alone, apart=apart and not alone)
             if unit.error is not None:
                 self._memory.undo_part()
+            elif self._memory.pending.is_touched:
+                unit.inboxes = self._memory.pending.list_touched()
 
     def _start_over(self, batch: list[Unit]) -> None:
         self._memory.clear()
@@ -177,22 +200,37 @@ class Writer:
         for unit in batch:
             if unit.error is None:
                 unit.error = error
-            unit.hooks, unit.news = [], []
+            unit.hooks, unit.news, unit.inboxes = [], [], {}
 
-    def _tell(self, batch: list[Unit]) -> None:
+    def _tell(self, batch: list[Unit], inboxes: Mapping[int, int | None]) -> None:
         """Tell other brokers, apart from the commit: within it this would hold up all other commits."""
+        if self._announce is None:
+            return
         items = [item for unit in batch for item in unit.news]
-        if items and self._announce is not None:
+        items += [Item(Topic.INBOXES, agent_id) for agent_id in inboxes if self._inboxes.is_afar(agent_id)]
+        if items:
             try:
                 self._announce(self._engine, items)
             except (HiveError, SQLAlchemyError) as exc:
                 _log.warning("news_not_told", reason=str(exc.__cause__ or exc)[:300])
 
 
-def _answer(batch: list[Unit]) -> None:
-    """Resolve the futures in the event loop, one hop a batch."""
+def _merge_inboxes(batch: list[Unit]) -> dict[int, int | None]:
+    """Of inboxes that several units have changed, what the last of them left."""
+    merged: dict[int, int | None] = {}
+    for unit in batch:
+        merged |= unit.inboxes
+    return merged
+
+
+def _answer(batch: list[Unit], first: Callable[[], None]) -> None:
+    """Resolve the futures in the event loop, one hop a batch; before that call `first`."""
 
     def resolve() -> None:
+        try:
+            first()
+        except Exception:  # noqa: BLE001 - as below
+            _log.exception("commit_hook_failed")
         for unit in batch:
             for hook in unit.hooks:
                 try:

@@ -50,6 +50,8 @@ class InboxService:
         self._texts = texts
         self._boot = boot
         self._on_acked = on_acked
+        # Called after each act that may have changed how many messages wait.
+        self.on_handled: Callable[[], None] = lambda: None
 
     async def send(self, request: SendRequest, *, key: str) -> str:
         """Send one message (or one an agent, for `*`) and say how its recipient stands."""
@@ -69,8 +71,11 @@ class InboxService:
         )
         # The rows are handed out at the broker before we know: a client that goes away meanwhile must not
         # keep them, so the call is finished in any case and the rows are given back.
-        with anyio.CancelScope(shield=True):
-            result = await self._broker.recv(request, key=key)
+        try:
+            with anyio.CancelScope(shield=True):
+                result = await self._broker.recv(request, key=key)
+        finally:
+            self.on_handled()
         try:
             await anyio.lowlevel.checkpoint()
             return await self._render(result)
@@ -81,7 +86,10 @@ class InboxService:
 
     async def ack_until(self, up_to: int) -> str:
         """Ack every own row up to `up_to`; rows that an urgent one overtook unseen stay."""
-        result = await self._broker.ack(AckRequest(up_to=up_to))
+        try:
+            result = await self._broker.ack(AckRequest(up_to=up_to))
+        finally:
+            self.on_handled()
         answer = render_ack(result, up_to)
         try:
             await self._texts.remove(result.acked_ids)

@@ -88,6 +88,15 @@ class Stream:
                     return dict(event["grants"])
         raise AssertionError("the stream ended")
 
+    async def next_pending(self) -> int:
+        """How many messages wait, by the next event that says so."""
+        with anyio.fail_after(5):
+            async for line in self._lines:
+                event = httpx2.Response(200, content=line).json()
+                if event["type"] == "inbox":
+                    return int(event["pending"])
+        raise AssertionError("the stream ended")
+
     async def drain(self) -> None:
         """Read until the broker ends the stream."""
         with anyio.fail_after(5):

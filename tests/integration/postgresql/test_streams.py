@@ -62,6 +62,18 @@ async def test_a_change_is_confirmed_by_daemons_of_both(pair: Pair, place: str) 
     assert results[0]["grants"]["version"] == first["version"] + 2
 
 
+@pytest.mark.requirement("shared.streams", "wake.pushed")
+async def test_mail_sent_at_one_is_told_to_a_daemon_at_the_other(pair: Pair) -> None:
+    async with pair.b.connect(pair.at_b("iris")) as stream:
+        assert await stream.next_pending() == 0
+        row = await pair.at_a("ruth").send("iris")
+        assert await stream.next_pending() == 1
+        await pair.at_b("ruth").send("iris")
+        assert await stream.next_pending() == 2
+        await pair.at_a("iris").ack(row + 1)
+        assert await stream.next_pending() == 0
+
+
 async def test_a_daemon_counts_as_connected_wherever_it_is_until_it_leaves(pair: Pair) -> None:
     async with pair.b.connect(pair.at_b("iris")) as stream:
         await stream.next_grants()
