@@ -95,7 +95,6 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
 
     transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
-    mirror = StreamMirror(store, hub)
     planning = _Planning(store, settings, limits, answers, clock=clock, at_step=at_step)
     hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle, clock=clock)
 
@@ -110,10 +109,9 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         relay.run,
         readers.run,
         refusals.run,
-        mirror.run,
+        StreamMirror(store, hub).run,
         revisions.run,
         planning.due.run,
-        due.run,
         levels.run,
     )
 
