@@ -299,6 +299,13 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "wake.pushed": "the broker tells the daemon how many messages wait at connect and at each change",
         "wake.wait": "GET /api/wait: bearer, cap 30 s, bounded, ends with its caller and with the daemon",
     },
+    "spec 5, per-agent socket": {
+        "core-socket.wake": "wake at mcp.sock puts {from: label, to: agent, body} into that agent's inbox",
+        "core-socket.labels": "a label that imitates operator, system or an agent is refused",
+        "core-socket.keyed": "a repeat under its idempotency_key stores nothing twice",
+        "core-socket.follows": "sockets are made and removed as agents come and go, across lives of a name",
+        "wake.command": "hivectl wake puts a message from a label into an agent's inbox",
+    },
     "spec 2, sockets": {
         "sockets.modes": "a socket is 0600, or 0660 with the agent's group, before anybody can connect",
         "sockets.peer-checked": "the kernel is asked who connects: own user, root, the group, nobody else",

@@ -8,6 +8,7 @@ from functools import partial
 
 from fastapi import FastAPI
 
+from services.broker.agent_sockets import AgentSockets
 from services.broker.bus import NoticeBus, build_login
 from services.broker.config import Settings
 from services.broker.routes.agent import AgentRoutes
@@ -49,6 +50,7 @@ from services.broker.service.startup import working
 from services.broker.service.status import StatusService
 from services.broker.service.transitions import Transitions
 from services.broker.service.unknown_sends import UnknownSendLog
+from services.broker.service.wakes import WakeService
 from services.broker.store import Store
 from shared.revision import revision
 from shared.runtime.credential import TokenFile, new_token
@@ -70,15 +72,20 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     limits = Limits(settings.max_pending, settings.max_hops, settings.pair_per_minute)
     store = Store(settings.database)
     hub = ControlHub()
-    levels = InboxLevels(store, hub)
     callers = Authenticator(store, is_operator=operator.accepts, clock=clock)
     refusals = RefusalLog(store, clock=clock)
     answers = AnswerMeter()
     messages = MessageService(store, hub, refusals, answers=answers, limits=limits, clock=clock)
     inbox = InboxService(store, refusals, answers=answers, clock=clock)
     agents = AgentService(store, hub, identity=identity, max_agents=settings.max_agents, clock=clock)
+    waking = _Waking(
+        store,
+        hub,
+        settings,
+        agents,
+        WakeService(store, hub, refusals, answers=answers, limits=limits, clock=clock),
+    )
     access = AccessService(store, hub, on_tokens_changed=callers.forget, clock=clock)
-    status = StatusService(store, clock=clock)
     housekeeping = Housekeeping(store, clock=clock, answers=answers)
 
     bus = _build_bus(settings)
@@ -87,11 +94,12 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     readers = ReaderService(store, bus, hive=settings.hive_name, clock=clock)
     unknown = UnknownSendLog(store, refusals)
     revisions = Revisions(store, append_notice=notices.append, clock=clock)
-    control = ControlService(store, hub, unknown, revisions=revisions, levels=levels, clock=clock)
+    control = ControlService(store, hub, unknown, revisions=revisions, levels=waking.levels, clock=clock)
 
     def forget_agent(agent_id: int) -> None:
         callers.forget()
         hub.close_agent(agent_id)
+        waking.sockets.look()
 
     transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
@@ -112,7 +120,8 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         StreamMirror(store, hub).run,
         revisions.run,
         planning.due.run,
-        levels.run,
+        waking.levels.run,
+        waking.sockets.run,
     )
 
     @asynccontextmanager
@@ -130,16 +139,27 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         ready=lambda: store.is_ready,
         shortcut=partial(QuickRoutes, messages=messages, inbox=inbox),
     )
-    app.include_router(AgentRoutes(agents, messages, inbox, status).build())
+    app.include_router(AgentRoutes(agents, messages, inbox, StatusService(store, clock=clock)).build())
     app.include_router(ControlRoutes(control).build())
     app.include_router(OperatorRoutes(hive, agents, access).build())
-    app.include_router(MailRoutes(messages, inbox).build())
+    app.include_router(MailRoutes(messages, inbox, waking.wakes).build())
     app.include_router(ReviewRoutes(ParkingService(store), refusals).build())
     for router in planning.routers:
         app.include_router(router)
     app.include_router(DriverRoutes(lifecycle, readers).build())
     app.state.stop = stop
     return app
+
+
+class _Waking:
+    """What wakes agents: how many messages wait, and messages from what is no agent."""
+
+    def __init__(
+        self, store: Store, hub: ControlHub, settings: Settings, agents: AgentService, wakes: WakeService
+    ) -> None:
+        self.levels = InboxLevels(store, hub)
+        self.wakes = wakes
+        self.sockets = AgentSockets(settings.layout, agents, wakes)
 
 
 class _Planning:

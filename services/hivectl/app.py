@@ -48,6 +48,7 @@ cli = HiveGroup(
         ),
         "agent": Lazy(f"{_HERE}.agents", "agent", "Add, show, start, stop and destroy agents."),
         "send": Lazy(f"{_HERE}.send", "send", "Send a message to an agent as the operator."),
+        "wake": Lazy(f"{_HERE}.wake", "wake", "Wake an agent by a message from a script."),
         "inbox": Lazy(f"{_HERE}.inbox", "inbox", "Read and answer what agents sent to the operator."),
         "audit": Lazy(f"{_HERE}.audit", "audit", "Show which messages were refused, and why."),
         "approvals": Lazy(f"{_HERE}.approvals", "approvals", "Answer what agents ask before they may act."),

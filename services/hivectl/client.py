@@ -23,10 +23,12 @@ from shared.wire.messages import (
     ParkedPage,
     SendRequest,
     SendResult,
+    Sent,
 )
 from shared.wire.notices import GrantReader, NoticeReader
 from shared.wire.refusals import RefusalPage, RefusalQuery
 from shared.wire.reminders import ReminderPage
+from shared.wire.wakes import WakeRequest
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 ANSWER_TIMEOUT_SECONDS = 20.0
@@ -106,6 +108,15 @@ class OperatorClient:
         except OutcomeUnknown:
             answer = self._call("POST", "/messages", request, headers=headers)
         return self._parse(SendResult, answer)
+
+    def wake(self, name: str, request: WakeRequest) -> Sent:
+        """Wake an agent; a broken connection is retried once under the same idempotency key."""
+        headers = {"Idempotency-Key": new_ulid()}
+        try:
+            answer = self._call("POST", f"/agents/{name}/wake", request, headers=headers)
+        except OutcomeUnknown:
+            answer = self._call("POST", f"/agents/{name}/wake", request, headers=headers)
+        return self._parse(Sent, answer)
 
     def get_inbox(self, query: InboxQuery) -> MessagePage:
         return self._parse(MessagePage, self._call("GET", "/inbox", params=_params(query)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shared.wire.model import MAX_ID
-from shared.wire.names import OPERATOR, check_agent_name, check_hive_name
+from shared.wire.names import OPERATOR, check_agent_name, check_hive_name, check_label
 
 
 class AgentNameType(click.ParamType[str]):
@@ -60,7 +60,21 @@ class RowIdType(click.ParamType[int]):
         return number
 
 
+class LabelType(click.ParamType[str]):
+    """A label that an agent is woken under; anything else is a usage error that says the rule."""
+
+    name = "LABEL"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the rule; whether an agent is named so only the broker knows."""
+        try:
+            return check_label(str(value))
+        except ValueError as exc:
+            self.fail(f"a label {exc}", param, ctx)
+
+
 AGENT_NAME = AgentNameType()
+LABEL = LabelType()
 RECIPIENT = RecipientType()
 READER_NAME = ReaderNameType()
 MESSAGE_ID = RowIdType("message")

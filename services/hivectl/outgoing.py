@@ -14,6 +14,7 @@ from shared.wire.messages import SendRequest, Sent
 from shared.wire.model import MAX_BODY_BYTES
 from shared.wire.model import check_body as check_wire_body
 from shared.wire.names import EVERYBODY
+from shared.wire.wakes import WakeRequest
 
 MAX_RECIPIENT_CHARACTERS = 200
 
@@ -59,7 +60,24 @@ def send_message(
     if not result.sent:
         click.echo("there is no agent to send to")
     for sent in result.sent:
-        click.echo(safe(f"#{sent.id} queued for {sent.to}, which is {sent.recipient_state}"))
+        _say(sent)
+
+
+def wake_agent(session: Session, client: OperatorClient, *, name: str, label: str, body: str) -> None:
+    """Wake an agent under a label, and say under which id and how it stands.
+
+    Raises:
+        HiveError: as the broker refuses it.
+    """
+    sent = client.wake(name, WakeRequest.model_validate({"from": label, "body": body}))
+    if session.as_json:
+        session.emit_json(_as_json(sent))
+    else:
+        _say(sent)
+
+
+def _say(sent: Sent) -> None:
+    click.echo(safe(f"#{sent.id} queued for {sent.to}, which is {sent.recipient_state}"))
 
 
 def _as_json(sent: Sent) -> dict[str, Any]:

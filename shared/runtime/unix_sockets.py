@@ -58,21 +58,35 @@ class AllowedPeers:
 class UnixListener:
     """A socket that listens at `path`; `close` takes the file away if it is still this one's."""
 
-    def __init__(
-        self, path: Path, listener: socket.socket, peers: AllowedPeers, identity: os.stat_result
-    ) -> None:
+    def __init__(self, path: Path, listener: socket.socket, identity: os.stat_result) -> None:
         self.path = path
         self.socket = listener
-        self.peers = peers
         self._identity = (identity.st_dev, identity.st_ino)
+
+    @property
+    def peers(self) -> AllowedPeers:
+        """Who may speak here now, as its file says: the operator may give it to a group later."""
+        found = self._find_file()
+        shared = found is not None and bool(found.st_mode & stat.S_IRWXG)
+        return AllowedPeers(os.geteuid(), found.st_gid if found is not None and shared else None)
+
+    def is_there(self) -> bool:
+        """Whether its file is still there, and this one's."""
+        return self._find_file() is not None
 
     def close(self) -> None:
         """Stop listening. May be repeated."""
         self.socket.close()
-        with contextlib.suppress(OSError):
-            found = self.path.lstat()
-            if (found.st_dev, found.st_ino) == self._identity:
+        if self._find_file() is not None:
+            with contextlib.suppress(OSError):
                 self.path.unlink()
+
+    def _find_file(self) -> os.stat_result | None:
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return None
+        return found if (found.st_dev, found.st_ino) == self._identity else None
 
 
 def open_unix_listener(path: Path, *, setting: str) -> UnixListener:
@@ -156,8 +170,7 @@ def _listen(path: Path, directory: int) -> UnixListener:
     except BaseException:
         listener.close()
         raise
-    peers = AllowedPeers(os.geteuid(), owner.st_gid if shared else None)
-    return UnixListener(path, listener, peers, identity)
+    return UnixListener(path, listener, identity)
 
 
 def _list_groups(connection: HasOptions) -> tuple[int, ...]:

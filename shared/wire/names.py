@@ -51,6 +51,11 @@ def check_hive_name(value: str) -> str:
     return value
 
 
+def fold_label(value: str) -> str:
+    """The name that a label would be taken for at a glance: `operator.` is `operator`, `a_b` is `a-b`."""
+    return re.sub("[._:]", "-", value).strip("-")
+
+
 def check_label(value: str) -> str:
     """A wake label: `[a-z0-9][a-z0-9._:-]{0,63}`; whether it is an agent's name the broker must check.
 
@@ -61,8 +66,8 @@ def check_label(value: str) -> str:
         raise ValueError(
             "must be 1 to 64 of a-z, 0-9, '.', '_', ':' and '-', beginning with a letter or digit"
         )
-    if value in RESERVED_LABELS:
-        raise ValueError(f"is reserved; these are: {', '.join(sorted(RESERVED_LABELS))}")
+    if fold_label(value) in RESERVED_LABELS:
+        raise ValueError(f"is reserved, or looks so; these are: {', '.join(sorted(RESERVED_LABELS))}")
     return value
 
 
@@ -78,4 +83,4 @@ def _describe(pattern: re.Pattern[str], limit: int) -> WithJsonSchema:
 
 AgentName = Annotated[str, AfterValidator(check_agent_name), _describe(_AGENT, 32)]
 HiveName = Annotated[str, AfterValidator(check_hive_name), _describe(_HIVE, 32)]
-Label = Annotated[str, AfterValidator(check_label)]
+Label = Annotated[str, AfterValidator(check_label), _describe(_LABEL, 64)]

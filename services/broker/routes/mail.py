@@ -12,8 +12,18 @@ from services.broker.routes.failures import declare
 from services.broker.routes.trees import operator_router
 from services.broker.service.inbox import InboxService
 from services.broker.service.messages import MessageService
-from shared.wire.messages import AckResult, InboxQuery, MarkReadRequest, MessagePage, SendRequest, SendResult
+from services.broker.service.wakes import WakeService
+from shared.wire.messages import (
+    AckResult,
+    InboxQuery,
+    MarkReadRequest,
+    MessagePage,
+    SendRequest,
+    SendResult,
+    Sent,
+)
 from shared.wire.model import MAX_ID
+from shared.wire.wakes import WakeRequest
 
 
 async def _page_query(
@@ -35,6 +45,7 @@ class MailRoutes:
 
     messages: MessageService
     inbox: InboxService
+    wakes: WakeService
 
     def build(self) -> APIRouter:
         router = operator_router("mail")
@@ -47,6 +58,15 @@ class MailRoutes:
         async def send(me: AsOperator, request: SendRequest, key: IdempotencyKey = None) -> SendResult:
             """Send as the operator; this lifts the recipient's limits for a while."""
             return await self.messages.send(me, request, key=key)
+
+        @router.post(
+            "/agents/{name}/wake",
+            status_code=status.HTTP_201_CREATED,
+            responses=declare(404, 409, 429, body=True),
+        )
+        async def wake(name: NameInPath, request: WakeRequest, key: IdempotencyKey = None) -> Sent:
+            """Put a message from a label into an agent's inbox."""
+            return await self.wakes.wake(name, request, key=key)
 
         @router.get("/inbox", responses=declare())
         async def get_inbox(query: PageQuery) -> MessagePage:

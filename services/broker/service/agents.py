@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -44,6 +44,8 @@ class AgentService:
         self._identity = identity
         self._max_agents = max_agents
         self._clock = clock
+        # Called when an agent was created.
+        self.on_change: Callable[[], None] = lambda: None
 
     async def create(self, request: CreateAgent) -> Agent:
         """Create an agent with the default permissions and the lowest free port block.
@@ -85,11 +87,16 @@ class AgentService:
                 wanted=request.wanted,
             )
             tx.tokens.insert(request.token_sha256, agent_id=agent_id, created_at=now)
+            tx.on_commit(self.on_change)
             return _count(tx, [get_agent(tx, request.name)])[0]
 
         agent = self._show(await self._store.write(work))
         _log.info("agent_created", agent=agent.name, agent_id=agent.id, parent=agent.parent)
         return agent
+
+    async def list_lives(self) -> list[tuple[int, str]]:
+        """Id and name of each agent that lives."""
+        return await self._store.read(lambda tx: tx.agents.list_lives())
 
     async def list_agents(self, *, destroyed: bool) -> list[Agent]:
         """All live agents by age; with `destroyed` also those that are no more, the newest 5000 rows."""

@@ -89,7 +89,7 @@ class MessageService:
             rows = _compose(tx, sender, targets, request, limits=self._limits, now=now)
             sent = [
                 Sent(
-                    id=tx.messages.insert(row), to=row.recipient, recipient_state=_standing(target, connected)
+                    id=tx.messages.insert(row), to=row.recipient, recipient_state=standing(target, connected)
                 )
                 for row, target in zip(rows, targets, strict=True)
             ]
@@ -199,7 +199,8 @@ def _row(
     )
 
 
-def _standing(target: Target, connected: frozenset[int]) -> str:
+def standing(target: Target, connected: frozenset[int]) -> str:
+    """How a recipient stands, in the word that its sender is told."""
     if target is None:
         return OPERATOR
     return "running" if target.running or target.id in connected else "stopped"

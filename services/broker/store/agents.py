@@ -58,6 +58,7 @@ _LIVE_BY_ID_LOCKED = Prepared(
 )
 _LIVE_BY_NAME = Prepared(_LIVE.where(agents.c.name == bindparam("name")), _COLUMNS)
 _LIVE_NAMES = select(agents.c.name).where(agents.c.destroyed_at.is_(None)).order_by(agents.c.name)
+_LIVES = select(agents.c.id, agents.c.name).where(agents.c.destroyed_at.is_(None))
 _LIVE_BLOCKS = select(agents.c.port_block).where(agents.c.destroyed_at.is_(None))
 
 
@@ -137,6 +138,10 @@ class AgentRows:
     def list_names(self) -> list[str]:
         """The names of all live agents."""
         return list(self._connection.scalars(_LIVE_NAMES))
+
+    def list_lives(self) -> list[tuple[int, str]]:
+        """Id and name of each live agent."""
+        return [(row.id, row.name) for row in self._connection.execute(_LIVES)]
 
     def list_port_blocks(self) -> set[int]:
         """The port blocks that live agents hold."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.layout import HiveLayout
 from shared.runtime.serve import EXIT_FAILED, serve
 from shared.runtime.settings import EXIT_MISCONFIGURED
 from tests.support.unit_files import PREFIX, UNITS, read_unit, require_program
@@ -114,11 +115,22 @@ def test_socket_is_one_on_loopback(name: str) -> None:
 @pytest.mark.parametrize("name", ["hive-mcp-http@iris.service", "hive-nats.service"])
 def test_service_sees_its_own_directory_of_the_hive_only(name: str) -> None:
     unit = read_unit(name)
-    own = unit.value("Service", "BindPaths")
+    own, *sockets = unit.values("Service", "BindPaths")
 
     assert unit.value("Service", "TemporaryFileSystem") == "/var/lib/hyperhive:ro"
     assert own == f"/var/lib/{unit.value('Service', 'StateDirectory')}"
     assert own in {"/var/lib/hyperhive/agents/iris", "/var/lib/hyperhive/nats"}
+    assert sockets in ([], ["/var/lib/hyperhive/run/agents/iris"])
+
+
+def test_surface_is_given_the_paths_of_its_sockets() -> None:
+    unit = read_unit("hive-mcp-http@iris.service")
+    files = HiveLayout(Path("/var/lib/hyperhive")).agent("iris")
+
+    given = unit.values("Service", "Environment")
+    assert f"HIVE_AGENT_SOCKET={files.agent_socket}" in given
+    assert f"HIVE_CORE_SOCKET={files.core_socket}" in given
+    assert unit.value("Service", "ReadWritePaths") == str(files.agent_socket.parent)
 
 
 def test_no_program_of_an_installation_lies_where_protect_home_hides_it() -> None:
