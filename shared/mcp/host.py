@@ -161,14 +161,14 @@ class ToolHost:
         if tool.name not in await self._visible():
             raise Forbidden(self._explain(tool.name))
         parsed = parse_arguments(tool.name, tool.arguments, arguments)
-        try:
-            with anyio.fail_after(TOOL_DEADLINE_SECONDS):
-                answer = await tool.handler(parsed, call)
-        except TimeoutError:
+        answer: str | BaseModel | None = None
+        with anyio.move_on_after(TOOL_DEADLINE_SECONDS):
+            answer = await tool.handler(parsed, call)
+        if answer is None:
             raise OutcomeUnknown(
                 f"{tool.name} gave no answer within {TOOL_DEADLINE_SECONDS} s; it may or may not have taken "
                 "effect, so look before you repeat it"
-            ) from None
+            )
         return shape(tool.name, answer) if isinstance(answer, BaseModel) else prose(answer)
 
 

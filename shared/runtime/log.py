@@ -6,13 +6,14 @@ Libraries are heard from `warning` on, whatever the level: below it some print h
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import json
 import logging
 import re
 import sys
+import time
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -22,8 +23,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 get_logger = structlog.get_logger
 
-_ROOT = "hyperhive"
-_ours = logging.getLogger(_ROOT)
+_ours = logging.getLogger("hyperhive")
+_render_stack = structlog.processors.StackInfoRenderer()
 _to_json = json.JSONEncoder(default=repr).encode
 # ESC and the like would let a logged name drive the operator's terminal; JSON escapes them anyway.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -41,24 +42,24 @@ def configure_logging(
         stream: where to; stderr by default.
     """
     out = stream or sys.stderr
-    shared: list[Processor] = [
-        structlog.stdlib.add_log_level,
-        _Bind(unit, agent),
-        _add_time,
-        structlog.processors.StackInfoRenderer(),
-    ]
+    bind = _Bind(unit, agent)
+    shared: list[Processor] = [structlog.stdlib.add_log_level, bind, _add_time, _render_stack]
     final: list[Processor]
     if out.isatty():
         renderer = structlog.dev.ConsoleRenderer(
             timestamp_key="at", exception_formatter=structlog.dev.plain_traceback
         )
         final = [_strip_control, renderer]
+        ours = [*shared, *final]
     else:
         final = [structlog.processors.format_exc_info, _order, _render_json]
+        ours = [_Whole(bind)]
 
     handler = logging.StreamHandler(out)
     meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    handler.setFormatter(_Formatter(foreign_pre_chain=[_add_origin, *shared], processors=[meta, *final]))
+    foreign = [_add_origin, *shared]
+    formatter = structlog.stdlib.ProcessorFormatter
+    handler.setFormatter(formatter(foreign_pre_chain=foreign, processors=[meta, *final]))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -68,9 +69,9 @@ def configure_logging(
     logging.raiseExceptions = False
     _route_uvicorn(level)
     structlog.configure(
-        processors=[*shared, *final, _finish],
+        processors=ours,
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=_our_logger,
+        logger_factory=_Lines(handler).get,
         cache_logger_on_first_use=False,
     )
 
@@ -80,25 +81,42 @@ def hears_debug() -> bool:
     return _ours.isEnabledFor(logging.DEBUG)
 
 
-class _Line(str):
-    """An event of ours, rendered where it happened."""
+class _Lines:
+    """Where rendered events go: to the stream of the handler, under its lock, without a record for each."""
 
-    __slots__ = ()
+    def __init__(self, handler: logging.StreamHandler[TextIO]) -> None:
+        self._handler = handler
+
+    def get(self, *_names: str) -> _Lines:
+        """Be the logger of all modules: none is named in a line."""
+        return self
+
+    def write(self, line: str) -> None:
+        """One line; nobody fails because it cannot be written, as with any handler."""
+        handler = self._handler
+        with handler.lock or nullcontext(), suppress(Exception):
+            handler.stream.write(line + "\n")
+            handler.flush()
+
+    debug = info = warning = error = critical = write
 
 
-def _finish(_logger: WrappedLogger, _method: str, line: Any) -> _Line:  # noqa: ANN401 - a renderer's text
-    return _Line(line)
+class _Whole:
+    """All that is done to an event of ours that becomes JSON, in one step: each call has two."""
 
+    def __init__(self, bind: _Bind) -> None:
+        self._bind = bind
 
-class _Formatter(structlog.stdlib.ProcessorFormatter):
-    """Renders what libraries log. Ours is done already: it would cost a second record an event."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return record.msg if isinstance(record.msg, _Line) else super().format(record)
-
-
-def _our_logger(*names: str) -> logging.Logger:
-    return logging.getLogger(".".join((_ROOT, *names)))
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> str:
+        if "exc_info" in event or "stack_info" in event:
+            event = _render_stack(logger, method, event)
+            event = structlog.processors.format_exc_info(logger, method, event)
+        what = event.pop("event")
+        return _render_json(
+            logger,
+            method,
+            self._bind(logger, method, {"at": _now(), "level": method, "event": what, **event}),
+        )
 
 
 def _route_uvicorn(level: LogLevel) -> None:
@@ -132,10 +150,22 @@ class _Bind:
 
 
 def _add_time(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """`at` in RFC 3339, UTC, milliseconds."""
-    now = dt.datetime.now(dt.UTC)
-    event["at"] = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    event["at"] = _now()
     return event
+
+
+_second: tuple[int, str] = (0, "")
+
+
+def _now() -> str:
+    """The time in RFC 3339, UTC, milliseconds; what is the same for a second is rendered once in it."""
+    global _second  # noqa: PLW0603
+    number, rest = divmod(time.time_ns(), 1_000_000_000)
+    known, text = _second
+    if number != known:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(number))
+        _second = (number, text)
+    return f"{text}.{rest // 1_000_000:03d}Z"
 
 
 def _order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
