@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 import anyio
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js.errors import APIError, NotFoundError
+from nats.js import JetStreamContext
+from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
 
 from shared.wire.notices import STREAM
 from tests.support.script import JsonObject
@@ -91,7 +92,7 @@ class Reader:
         taken: list[Notice] = []
         while len(taken) < count:
             # A second is little on a busy machine: it may decide only where nothing waits.
-            waiting = (await consumer.consumer_info()).num_pending or 0
+            waiting = await _count_waiting(consumer)
             try:
                 messages = await consumer.fetch(count - len(taken), timeout=10 if waiting else 1)
             except TimeoutError:
@@ -116,6 +117,16 @@ class Reader:
                 return found
             found.append(notice_of(row.subject or "", row.data, row.headers))
             number = (row.seq or number) + 1
+
+
+async def _count_waiting(consumer: JetStreamContext.PullSubscription) -> int:
+    """How many notices wait. While the server reads its configuration anew, nobody may answer (docs/notices.md)."""
+    with anyio.fail_after(10):
+        while True:
+            try:
+                return (await consumer.consumer_info()).num_pending or 0
+            except ServiceUnavailableError:
+                await anyio.sleep(0.05)
 
 
 @asynccontextmanager
