@@ -120,7 +120,7 @@ class Reader:
 
 
 async def _count_waiting(consumer: JetStreamContext.PullSubscription) -> int:
-    """How many notices wait. While the server reads its configuration anew, nobody may answer (docs/notices.md)."""
+    """How many notices wait. While the server takes a grant in, nobody may answer (docs/notices.md)."""
     with anyio.fail_after(10):
         while True:
             try:
