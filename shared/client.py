@@ -132,9 +132,9 @@ class BrokerClient:
         """How own rows stand; what is not this agent's is left out."""
         return await self._link.ask(Call("POST", "/v1/agent/inbox/states", request), StatesResult)
 
-    async def get_level(self) -> InboxLevel:
+    async def count_pending(self) -> int:
         """How many messages wait for this agent."""
-        return await self._link.ask(Call("GET", "/v1/agent/inbox/level"), InboxLevel)
+        return (await self._link.ask(Call("GET", "/v1/agent/inbox/level"), InboxLevel)).pending
 
     async def get_meta(self, name: str | None = None) -> AgentMeta:
         """What any agent may know of an agent; of this one when `name` is None.

@@ -286,6 +286,7 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "todos.broker-down": "todos and the whole in-agent socket work while the broker is down",
         "todos.durable": "what was answered is there after a kill at any moment",
         "todos.done": "mark_todos_done clears by id, unknown and done ids are skipped",
+        "todos.mirrored": "hivectl todos shows them, bounded, also while the agent is down, and says how old",
         "compact.refused": "compact is refused with the reason where no turn has filled the context",
         "socket.state": "state answers what /api/state does",
         "socket.graceful-stop": "graceful_stop without a turn loop is answered and ends the daemon at once",

@@ -48,6 +48,7 @@ from services.broker.service.revisions import Revisions
 from services.broker.service.settling import Settling
 from services.broker.service.startup import working
 from services.broker.service.status import StatusService
+from services.broker.service.todos import TodoReview
 from services.broker.service.transitions import Transitions
 from services.broker.service.unknown_sends import UnknownSendLog
 from services.broker.service.wakes import WakeService
@@ -143,7 +144,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     app.include_router(ControlRoutes(control).build())
     app.include_router(OperatorRoutes(hive, agents, access).build())
     app.include_router(MailRoutes(messages, inbox, waking.wakes).build())
-    app.include_router(ReviewRoutes(ParkingService(store), refusals).build())
+    app.include_router(ReviewRoutes(ParkingService(store), refusals, TodoReview(store, hub)).build())
     for router in planning.routers:
         app.include_router(router)
     app.include_router(DriverRoutes(lifecycle, readers).build())

@@ -272,6 +272,16 @@ Index("ix_approvals_agent_id", approvals.c.agent_id, approvals.c.id)
 Index("ix_approvals_pending", approvals.c.id, sqlite_where=_UNDECIDED, postgresql_where=_UNDECIDED)
 Index("ix_approvals_deadline", approvals.c.deadline_at, sqlite_where=_UNDECIDED, postgresql_where=_UNDECIDED)
 
+# The open todos that an agent's daemon last reported, for the operator alone.
+todo_mirrors = Table(
+    "todo_mirrors",
+    metadata,
+    Column("agent_id", RowKey, ForeignKey("agents.id"), primary_key=True, autoincrement=False),
+    Column("as_of", Seconds, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("todos", Text, nullable=False),  # JSON list
+)
+
 meta = Table(
     "meta",
     metadata,

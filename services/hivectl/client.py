@@ -28,6 +28,7 @@ from shared.wire.messages import (
 from shared.wire.notices import GrantReader, NoticeReader
 from shared.wire.refusals import RefusalPage, RefusalQuery
 from shared.wire.reminders import ReminderPage
+from shared.wire.todos import TodoPage
 from shared.wire.wakes import WakeRequest
 
 CONNECT_TIMEOUT_SECONDS = 3.0
@@ -117,6 +118,9 @@ class OperatorClient:
         except OutcomeUnknown:
             answer = self._call("POST", f"/agents/{name}/wake", request, headers=headers)
         return self._parse(Sent, answer)
+
+    def get_todos(self, name: str) -> TodoPage:
+        return self._parse(TodoPage, self._call("GET", f"/agents/{name}/todos"))
 
     def get_inbox(self, query: InboxQuery) -> MessagePage:
         return self._parse(MessagePage, self._call("GET", "/inbox", params=_params(query)))

@@ -22,6 +22,7 @@ from services.hyperhive_mcp.service.long_texts import LongTexts
 from services.hyperhive_mcp.service.loose_ends import BrokerSource, LooseEndService, TodoSource
 from services.hyperhive_mcp.service.reminders import ReminderService
 from services.hyperhive_mcp.service.status import StatusService
+from services.hyperhive_mcp.service.todo_reports import TodoReports
 from services.hyperhive_mcp.service.todos import TodoService
 from services.hyperhive_mcp.service.turns import TurnStatus
 from services.hyperhive_mcp.service.unknown_sends import UnknownSends
@@ -86,6 +87,7 @@ def create_surface(settings: Settings) -> Surface:
     requested = None if settings.tool_groups is None else sorted(settings.tool_groups)
 
     async def catch_up() -> None:
+        reports.note()
         await status.push()
         await unknown.push()
         await texts.sweep()
@@ -101,11 +103,9 @@ def create_surface(settings: Settings) -> Surface:
         on_ping=unknown.push,
     )
 
-    async def count_mail() -> int:
-        return (await broker.get_level()).pending
-
-    wake = WakeLevel(todos, turns, count_mail=count_mail, is_connected=lambda: link.connected)
+    wake = WakeLevel(todos, turns, count_mail=broker.count_pending, is_connected=lambda: link.connected)
     inbox.on_handled = wake.note_handled
+    reports = TodoReports(broker, todos, is_connected=lambda: link.connected)
 
     def describe() -> dict[str, Any]:
         return {
@@ -118,15 +118,16 @@ def create_surface(settings: Settings) -> Surface:
             "grants_version": grants.version,
         }
 
-    agent_socket = AgentSocket(todos, compaction, describe, stop=lambda: signal.raise_signal(signal.SIGTERM))
-
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with host.run(), broker, AsyncExitStack() as served:
             if settings.agent_socket is not None:
-                await served.enter_async_context(agent_socket.serve(settings.agent_socket))
+                await served.enter_async_context(
+                    AgentSocket(todos, compaction, describe, _stop_process).serve(settings.agent_socket)
+                )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(link.run)
+                tasks.start_soon(reports.run)
                 yield
                 tasks.cancel_scope.cancel()
         store.close()
@@ -151,3 +152,7 @@ def create_surface(settings: Settings) -> Surface:
         wake.close()
 
     return Surface(app, stop)
+
+
+def _stop_process() -> None:
+    signal.raise_signal(signal.SIGTERM)

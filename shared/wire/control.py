@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from shared.wire.agents import Grants, Groups
 from shared.wire.messages import BootId, Recipient
 from shared.wire.model import MAX_ID, OneLine, OpaqueId, UnixSeconds, WireRequest, WireResult
+from shared.wire.todos import TodoMirror
 
 Unit = Literal["hyperhive", "bash", "matrix", "subagent"]
 MAX_UNKNOWN_SENDS = 20
@@ -73,4 +74,5 @@ class Report(WireRequest):
     status_set_at: UnixSeconds | None = None
     turn_state: TurnState | None = None
     turn_state_since: UnixSeconds | None = None
+    todos: TodoMirror | None = None
     unknown_sends: Annotated[list[UnknownSend], Field(max_length=MAX_UNKNOWN_SENDS)] | None = None

@@ -6,7 +6,16 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from shared.wire.model import RowId, WireRequest, WireResult, check_content, check_text
+from shared.wire.model import (
+    MAX_ID,
+    RowId,
+    Text,
+    UnixSeconds,
+    WireRequest,
+    WireResult,
+    check_content,
+    check_text,
+)
 
 MAX_OPEN_TODOS = 1_000
 MAX_IDS = 1_000
@@ -54,3 +63,39 @@ class Todo(WireResult):
     detail: str | None = None
     revision: int
     updated_at: int
+
+
+MAX_MIRRORED = 100
+MAX_MIRRORED_TEXT = 500
+
+
+class MirroredTodo(WireRequest):
+    """An open todo as the broker keeps it for the operator's eyes: long texts are cut."""
+
+    id: RowId
+    subsystem: _Name
+    key: _Name
+    summary: Annotated[Text, StringConstraints(max_length=MAX_MIRRORED_TEXT)]
+    detail: Annotated[Text, StringConstraints(max_length=MAX_MIRRORED_TEXT)] | None = None
+    revision: RowId
+    updated_at: UnixSeconds
+
+
+class TodoMirror(WireRequest):
+    """What was open at `as_of`: the newest `todos`, by id, of `total`."""
+
+    todos: Annotated[list[MirroredTodo], Field(max_length=MAX_MIRRORED)]
+    total: Annotated[int, Field(ge=0, le=MAX_ID)]
+    as_of: UnixSeconds
+
+
+class TodoPage(WireResult):
+    """`GET agents/{name}/todos`: what the agent's daemon last reported, also while it is down.
+
+    `as_of` is None when it never has. What has changed since then is unknown while it is not `connected`.
+    """
+
+    todos: list[Todo] = []
+    total: int = 0
+    as_of: int | None = None
+    connected: bool

@@ -76,3 +76,33 @@ def test_sockets_go_with_their_agent(hive: Hive) -> None:
     hive.ctl("agent", "add", "milo")
     core_socket(hive, "milo")
     assert inbox(hive, "milo") == []
+
+
+@pytest.mark.requirement("todos.mirrored")
+def test_todos_are_shown_also_while_the_agent_is_down(hive: Hive) -> None:
+    path = hive.layout.agent("ruth").agent_socket
+    for number in range(103):
+        text = {"summary": f"red [bold] \x1b[31m{number}", "detail": "x" * 8000}
+        assert ask(path, "upsert_todo", subsystem="ci", key=str(number), **text)["ok"]
+    last = ask(path, "list_todos")["todos"][-1]["id"]
+
+    def mirrored() -> Any:
+        page = hive.ctl("todos", "ruth")
+        return page if page["total"] == 103 else None
+
+    page = eventually(mirrored, within=20, what="all are reported")
+    assert (page["agent"], page["connected"], len(page["todos"])) == ("ruth", True, 100)
+    assert page["todos"][-1]["id"] == last
+    assert max(len(todo["detail"]) for todo in page["todos"]) == 500
+    hive.ctl("agent", "stop", "ruth")
+    shown = hive.run("todos", "ruth")
+    assert "red [bold]" in shown.stdout
+    assert "\x1b" not in shown.stdout
+    assert "the newest 100 of 103; as ruth reported " in shown.stderr
+    assert "ruth is not connected" in shown.stderr
+    assert {**hive.ctl("todos", "ruth"), "connected": True} == page
+    hive.ctl("agent", "start", "ruth")
+    ask(path, "mark_todos_done", ids=[todo["id"] for todo in ask(path, "list_todos")["todos"]])
+    eventually(lambda: hive.ctl("todos", "ruth")["total"] == 0, within=20, what="the end is reported")
+    assert hive.run("todos", "ruth").stdout == "no todo of ruth is open\n"
+    assert hive.run("todos", "nobody", "--json").returncode == 4

@@ -7,15 +7,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from services.broker.routes.callers import IdInPath
+from services.broker.routes.callers import IdInPath, NameInPath
 from services.broker.routes.failures import declare
 from services.broker.routes.trees import operator_router
 from services.broker.service.parking import ParkingService
 from services.broker.service.refusals import RefusalLog
+from services.broker.service.todos import TodoReview
 from shared.wire.messages import Message, ParkedPage
 from shared.wire.model import MAX_ID
 from shared.wire.names import AgentName
 from shared.wire.refusals import RefusalPage, RefusalQuery
+from shared.wire.todos import TodoPage
 
 Before = Annotated[int | None, Query(ge=1, le=MAX_ID, description="only those with a smaller id")]
 
@@ -36,6 +38,7 @@ class ReviewRoutes:
 
     parking: ParkingService
     refusals: RefusalLog
+    todos: TodoReview
 
     def build(self) -> APIRouter:
         router = operator_router("review")
@@ -56,5 +59,10 @@ class ReviewRoutes:
         async def list_refusals(query: Annotated[RefusalQuery, Depends(_refusal_query)]) -> RefusalPage:
             """Sends that were refused, without their bodies; the last 1000 entries of 7 days."""
             return await self.refusals.get_page(query)
+
+        @router.get("/agents/{name}/todos", response_model_exclude_none=True, responses=declare(404))
+        async def get_todos(name: NameInPath) -> TodoPage:
+            """An agent's open todos as its daemon last reported them; the newest 100, long texts cut."""
+            return await self.todos.get_page(name)
 
         return router

@@ -133,9 +133,13 @@ class ControlService:
             if report.turn_state is not None:
                 since = now if report.turn_state_since is None else min(report.turn_state_since, now)
                 tx.agents.set_turn_state(me.id, state=report.turn_state, since=since)
+            if report.todos is not None:
+                # No report is from the future, whatever the daemon's clock says.
+                tx.todos.put(me.id, report.todos.model_copy(update={"as_of": min(report.todos.as_of, now)}))
 
         # The agent's state is the hyperhive daemon's to tell; the others only confirm.
-        if report.unit == "hyperhive" and (status is not None or report.turn_state is not None):
+        told = (status, report.turn_state, report.todos)
+        if report.unit == "hyperhive" and any(one is not None for one in told):
             await self._store.write(work)
         if report.unknown_sends:
             await self._unknown.note(caller, report.unknown_sends)

@@ -83,6 +83,7 @@ class Transitions:
         tx.agents.reparent_children(agent.id, to=agent.parent_id)
         tx.tokens.delete_all(agent.id)
         tx.reminders.delete_all(agent.id)
+        tx.todos.delete(agent.id)
         tx.approvals.cancel_all(agent.id, at=event.at, by=SYSTEM, note=f"{agent.name} was destroyed")
         jobs = tx.jobs.list_open(agent.id)
         done = [job.id for job in jobs if job.kind is JobKind.DESTROY]

@@ -23,6 +23,7 @@ from services.broker.store.readers import ReaderRows
 from services.broker.store.refusals import RefusalRows
 from services.broker.store.reminders import ReminderRows
 from services.broker.store.streams import StreamRows
+from services.broker.store.todos import TodoRows
 from services.broker.store.tokens import TokenRows
 
 
@@ -54,6 +55,7 @@ class Tx:
         self.outbox = OutboxRows(connection)
         self.readers = ReaderRows(connection)
         self.streams = StreamRows(connection)
+        self.todos = TodoRows(connection)
 
     def begin_part(self) -> None:
         """Start anew with what to do after the commit: the next unit of work begins."""

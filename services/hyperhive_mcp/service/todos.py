@@ -29,7 +29,11 @@ class TodoService:
         # In the order of arrival, and never more threads than one.
         self._turn = anyio.CapacityLimiter(1)
         self.has_news = store.has_news()
-        self.on_change: Callable[[], None] = lambda: None
+        self._listeners: list[Callable[[], None]] = []
+
+    def watch(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called after every change, in the event loop."""
+        self._listeners.append(listener)
 
     async def upsert(self, todo: UpsertTodo) -> int:
         """Make or change the todo of a subsystem and key; returns its id. Durable when it returns.
@@ -60,7 +64,8 @@ class TodoService:
             return change(), self._store.has_news()
 
         result, self.has_news = await self._run(work)
-        self.on_change()
+        for listener in self._listeners:
+            listener()
         return result
 
     async def _run(self, work: Callable[[], T]) -> T:

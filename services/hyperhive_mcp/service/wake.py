@@ -51,7 +51,8 @@ class WakeLevel:
         self._waiting = 0
         self._is_closed = False
         self._changed = anyio.Event()
-        todos.on_change = turns.on_change = self.notify
+        turns.on_change = self.notify
+        todos.watch(self.notify)
 
     def set_mail(self, pending: int) -> None:
         """Take the broker's word for how many messages wait."""
