@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.claude import ERAS, Claude, Era, Session, Turn
 from tests.support.hive import Hive
+from tests.support.line_client import ask
 from tests.support.messages_api import ScriptedModel
 from tests.support.prose import ids_of, rows_of, sent_id
 from tests.support.script import JsonObject, ModelRequest, Say, Step, Use
@@ -97,6 +98,22 @@ def test_one_claude_writes_and_another_answers(seats: Seats) -> None:
     assert (reply.id, reply.sender, reply.body) == (sent_id(sent.text), "iris", "That way.")
     assert f"in reply to #{question}" in reply.facts
     assert ids_of(read.last_result.text) == []
+
+
+@pytest.mark.requirement("claude.todos", "todos.done", "compact.refused")
+def test_claude_marks_todos_done(seats: Seats) -> None:
+    path = seats.hive.layout.agent("ruth").agent_socket
+    ids = [ask(path, "upsert_todo", subsystem="ci", key=str(n), summary="red")["id"] for n in range(3)]
+
+    _, shown = seats.run(
+        "ruth", use("mark_todos_done", {"ids": ids[:2]}), use("compact"), Say("all but one are done")
+    )
+
+    done, compacted = shown.tool_results
+    assert done.text == "2 todos done."
+    assert (compacted.is_error, compacted.text.split(":")[0]) == (True, "not compacted")
+    assert [todo["id"] for todo in ask(path, "list_todos")["todos"]] == ids[2:]
+    ask(path, "mark_todos_done", ids=ids)
 
 
 def shown_tools(request: ModelRequest) -> dict[str, tuple[str, JsonObject]]:
