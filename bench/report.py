@@ -102,6 +102,18 @@ def _notices(section: Section) -> Iterator[Row]:
         )
 
 
+def _wake(section: Section) -> Iterator[Row]:
+    for waiting, case in section.items():
+        agents = "1 waiting agent" if waiting == "1" else f"{waiting} waiting agents"
+        sent, answered = case["from_send"], case["from_answer"]
+        after = f"from its answer {answered['p50_ms']:.1f}, {answered['p99_ms']:.1f} ms"
+        yield (
+            f"wake by a message, {agents}, from the `send` to who waits",
+            "aim p50 5 ms from the commit",
+            f"p50 **{sent['p50_ms']:.1f}**, p99 {sent['p99_ms']:.1f} ms ({after})",
+        )
+
+
 def _memory(section: Section) -> Iterator[Row]:
     others = ", ".join(f"{name} {weight:.0f}" for name, weight in sorted(section["pss_mb_of_others"].items()))
     yield (
@@ -125,6 +137,7 @@ ROWS: dict[str, Callable[[Section], Iterator[Row]]] = {
     "send": _send,
     "calls": _calls,
     "inbox": _inbox,
+    "wake": _wake,
     "notices": _notices,
     "memory": _memory,
     "up": _up,
