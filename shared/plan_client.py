@@ -6,8 +6,11 @@ from shared.runtime.calls import Call
 from shared.runtime.link import Link
 from shared.wire.approvals import MAX_WAIT_SECONDS, Approval, AskPermission
 from shared.wire.loose_ends import BrokerLooseEnds
+from shared.wire.model import WireRequest
 from shared.wire.reminders import Reminder, RemindRequest, SpillsRequest, SpillsResult
+from shared.wire.schedules import CancelSchedule, EditSchedule, RequestSchedule, Schedule, SchedulePage
 
+_UNSURE_PLAN = "it may or may not have been done: look with list_schedules before you repeat it"
 _UNSURE = "it may or may not have been done: look with get_loose_ends before you repeat it"
 
 
@@ -74,3 +77,28 @@ class PlanClient:
         """
         call = Call("DELETE", f"/v1/agent/approvals/{approval_id:d}", unsure=_UNSURE)
         return await self._link.ask(call, Approval)
+
+    async def request_schedule(self, request: RequestSchedule, key: str) -> Schedule:
+        """Have the operator asked for a schedule. A repeat under the same `key` asks nothing twice."""
+        call = Call("POST", "/v1/agent/schedules", request, key, _UNSURE_PLAN)
+        return await self._link.ask(call, Schedule)
+
+    async def edit_schedule(self, schedule_id: int, change: EditSchedule, key: str) -> Schedule:
+        """Change some of a schedule of this agent's, or of one below."""
+        return await self._steer(schedule_id, "edit", change, key)
+
+    async def cancel_schedule(self, schedule_id: int, request: CancelSchedule, key: str) -> Schedule:
+        """End one, or leave targets out."""
+        return await self._steer(schedule_id, "cancel", request, key)
+
+    async def fire_schedule(self, schedule_id: int, key: str) -> Schedule:
+        """Fire one now. A repeat under the same `key` fires nothing twice."""
+        return await self._steer(schedule_id, "fire", None, key)
+
+    async def list_schedules(self) -> SchedulePage:
+        """All that this agent may steer, and what ended lately."""
+        return await self._link.ask(Call("GET", "/v1/agent/schedules"), SchedulePage)
+
+    async def _steer(self, schedule_id: int, verb: str, body: WireRequest | None, key: str) -> Schedule:
+        path = f"/v1/agent/schedules/{schedule_id:d}/{verb}"
+        return await self._link.ask(Call("POST", path, body, key, _UNSURE_PLAN), Schedule)

@@ -93,6 +93,20 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "loose-ends.cap": "very many loose ends are cut to the size of an answer, and counted",
         "loose-ends.own-only": "foreign ids change nothing, say so, and look like absent ones",
     },
+    "spec 4, scheduling": {
+        "schedules.approved": "nothing fires before it is approved; then exactly what was shown",
+        "schedules.times": "times, intervals and bodies that cannot be are refused with what is right",
+        "schedules.targets": "targets are oneself and agents below, however deep",
+        "schedules.limits": "so many open schedules an agent; the refusal says what helps",
+        "schedules.edits": (
+            "an edit that does more than was approved changes nothing until it is approved; one that does "
+            "less counts at once"
+        ),
+        "schedules.cancel": "a schedule is ended, or left out for some targets, at once and for good",
+        "schedules.fire-now": "a fire by hand adds to a recurring schedule and consumes a single one",
+        "schedules.own": "an agent steers its own schedules and those of agents below, no others",
+        "schedules.tools": "the tools say what is in force, what waits, and what was sent",
+    },
     "issue 4, approvals": {
         "approvals.once": "an approval is decided once; a second decision is a conflict that says so",
         "approvals.pinned": "what is shown is what was submitted, and is kept for ever",
@@ -110,6 +124,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "remind.full-inbox": "what is due for a full inbox waits for room, and comes once",
         "remind.restart": "what fell due while the broker was away comes once at its return",
         "remind.flood": "very many due at once come in small batches that messages pass between",
+        "schedules.catch-up": "after an absence over several times it fires once, and counts the others",
+        "schedules.clock": "a clock set back fires nothing twice, summer time moves no time",
+        "schedules.full-inbox": "a fire for a full inbox waits for room, comes once, and holds up no other",
         "due.kills": "a kill of the broker at any step between due and delivered: each comes exactly once",
         "due.shared": "several brokers on one database deliver each once, and another takes over",
         "planning.broker-enforces": "the broker refuses what the agent's groups do not admit by itself",

@@ -62,6 +62,9 @@ _ANSWERS: dict[str, str] = {
     "(`pending`, `approved`, `denied`, `expired`, `cancelled`), `summary`, `created_at`, `deadline_at`, "
     "`decided_at`, `decided_by`, `note`, newest last",
     "`approvals show`, `approve`, `deny`": "one of these, with `content`: what was submitted",
+    "`schedules list`": "array of `id`, `owner`, `status` (`pending`, `active`, `done`, `denied`, "
+    "`cancelled`), `targets` (`name`, `cancelled`), `body`, `description`, `next_fire_at`, "
+    "`interval_seconds`, `created_at`, `last_fired_at`, `fires`, `last_result`, `approval`, newest first",
     "`reminders`": "array of `id`, `agent`, `body`, `created_at`, `due_at`, `spill` (its file, or null), "
     "`held`, soonest first",
     "`notices tail`": "one CloudEvent a line, as they come",

@@ -20,13 +20,16 @@ from services.broker.routes.operator import OperatorRoutes
 from services.broker.routes.quick import QuickRoutes
 from services.broker.routes.reminders import ReminderRoutes
 from services.broker.routes.review import ReviewRoutes
+from services.broker.routes.schedules import ScheduleRoutes
 from services.broker.service.access import AccessService
 from services.broker.service.agents import AgentService
 from services.broker.service.approvals import ApprovalService, DueDeadlines
+from services.broker.service.asking import Asking
 from services.broker.service.callers import Authenticator
 from services.broker.service.clock import Clock, wall_clock
 from services.broker.service.control import ControlService
 from services.broker.service.due import AtStep, DueWorker, Plan, no_step
+from services.broker.service.firing import DueHeldFires, DueSchedules, Firing
 from services.broker.service.hive import HiveService
 from services.broker.service.housekeeping import Housekeeping
 from services.broker.service.hub import ControlHub
@@ -45,6 +48,7 @@ from services.broker.service.readers import ReaderService
 from services.broker.service.refusals import RefusalLog
 from services.broker.service.reminders import DueReminders, ReminderService
 from services.broker.service.revisions import Revisions
+from services.broker.service.schedules import ScheduleService
 from services.broker.service.settling import Settling
 from services.broker.service.startup import working
 from services.broker.service.status import StatusService
@@ -177,7 +181,13 @@ class _Planning:
         at_step: AtStep,
     ) -> None:
         settling = Settling()
-        plans: list[Plan] = [DueDeadlines(settling), DueReminders(limits, at_step=at_step)]
+        firing = Firing(limits, at_step=at_step)
+        plans: list[Plan] = [
+            DueDeadlines(settling),
+            DueReminders(limits, at_step=at_step),
+            DueSchedules(firing),
+            DueHeldFires(limits),
+        ]
         self.due = DueWorker(store, plans, clock=clock, at_step=at_step)
         reminders = ReminderService(
             store,
@@ -187,7 +197,13 @@ class _Planning:
             wake=self.due.wake,
         )
         self.approvals = ApprovalService(store, settling, answers=answers, clock=clock, wake=self.due.wake)
-        families = (ReminderRoutes(reminders), ApprovalRoutes(self.approvals, LooseEndService(store)))
+        asking = Asking(settling, wake=self.due.wake)
+        schedules = ScheduleService(store, asking, firing, answers=answers, clock=clock, wake=self.due.wake)
+        families = (
+            ReminderRoutes(reminders),
+            ApprovalRoutes(self.approvals, LooseEndService(store)),
+            ScheduleRoutes(schedules),
+        )
         self.routers = [
             router for routes in families for router in (routes.build_agent(), routes.build_operator())
         ]

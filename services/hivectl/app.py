@@ -53,6 +53,7 @@ cli = HiveGroup(
         "todos": Lazy(f"{_HERE}.todos", "todos", "Show what an agent was told to look at."),
         "audit": Lazy(f"{_HERE}.audit", "audit", "Show which messages were refused, and why."),
         "approvals": Lazy(f"{_HERE}.approvals", "approvals", "Answer what agents ask before they may act."),
+        "schedules": Lazy(f"{_HERE}.schedules", "schedules", "Look at prompts that go to agents at a time."),
         "reminders": Lazy(f"{_HERE}.reminders", "reminders", "Show what agents will remind themselves of."),
         "notices": Lazy(f"{_HERE}.notices", "notices", "Follow what happens to agents, from JetStream."),
         "mcp-config": Lazy(

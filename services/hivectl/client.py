@@ -28,6 +28,7 @@ from shared.wire.messages import (
 from shared.wire.notices import GrantReader, NoticeReader
 from shared.wire.refusals import RefusalPage, RefusalQuery
 from shared.wire.reminders import ReminderPage
+from shared.wire.schedules import SchedulePage
 from shared.wire.todos import TodoPage
 from shared.wire.wakes import WakeRequest
 
@@ -143,6 +144,12 @@ class OperatorClient:
     def list_reminders(self, *, agent: str | None, limit: int) -> ReminderPage:
         params = {"limit": limit} if agent is None else {"limit": limit, "agent": agent}
         return self._parse(ReminderPage, self._call("GET", "/reminders", params=params))
+
+    def list_schedules(self, *, agent: str | None, ended: bool, limit: int) -> SchedulePage:
+        params = {"limit": str(limit), "ended": str(ended).lower()} | (
+            {} if agent is None else {"agent": agent}
+        )
+        return self._parse(SchedulePage, self._call("GET", "/schedules", params=params))
 
     def list_approvals(self, query: ApprovalQuery) -> ApprovalPage:
         return self._parse(ApprovalPage, self._call("GET", "/approvals", params=_params(query)))

@@ -21,6 +21,7 @@ from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.long_texts import LongTexts
 from services.hyperhive_mcp.service.loose_ends import BrokerSource, LooseEndService, TodoSource
 from services.hyperhive_mcp.service.reminders import ReminderService
+from services.hyperhive_mcp.service.schedules import ScheduleService
 from services.hyperhive_mcp.service.status import StatusService
 from services.hyperhive_mcp.service.todo_reports import TodoReports
 from services.hyperhive_mcp.service.todos import TodoService
@@ -31,6 +32,7 @@ from services.hyperhive_mcp.spill import ReminderDirectory, SpillDirectory
 from services.hyperhive_mcp.store import StateStore, TodoStore
 from services.hyperhive_mcp.tools.mail import build_mail_tools
 from services.hyperhive_mcp.tools.planning import build_planning_tools
+from services.hyperhive_mcp.tools.schedules import build_schedule_tools
 from services.hyperhive_mcp.tools.todos import build_todo_tools
 from shared.client import BrokerClient
 from shared.mcp.host import ToolHost
@@ -73,6 +75,7 @@ def create_surface(settings: Settings) -> Surface:
     tools = [
         *build_mail_tools(inbox, status, broker),
         *build_planning_tools(reminders, loose_ends),
+        *build_schedule_tools(ScheduleService(broker)),
         *build_todo_tools(todos, compaction),
     ]
     grants = GrantsKeeper(

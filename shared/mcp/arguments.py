@@ -70,6 +70,8 @@ def _type_name(spec: Mapping[str, Any]) -> str:
         return " | ".join(str(value) for value in spec["enum"])
     if "anyOf" in spec:
         return " | ".join(_type_name(branch) for branch in spec["anyOf"])
+    if isinstance(spec.get("type"), list):
+        return " | ".join(spec["type"])
     kind = str(spec.get("type", "any"))
     return f"list of {_type_name(spec['items'])}" if kind == "array" and "items" in spec else kind
 

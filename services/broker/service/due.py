@@ -99,7 +99,7 @@ class DueWorker:
                 self._at_step("due")
                 done = await self._store.write(partial(plan.fire, now=now, limit=BATCH_ROWS))
                 self._at_step("committed")
-                if done < BATCH_ROWS:
+                if not done:
                     break
                 await anyio.sleep(BREATH_SECONDS)
 

@@ -88,8 +88,12 @@ class Settling:
         by: str,
         now: int,
         note: str | None = None,
+        tells: bool = True,
     ) -> Approval | None:
-        """End a pending one, do what follows, and tell its submitter; None when it was not pending."""
+        """End a pending one, do what follows, and tell its submitter; None when it was not pending.
+
+        It `tells` nobody where that is the submitter's own doing.
+        """
         if not tx.approvals.settle(approval_id, status, at=now, by=by, note=note):
             return None
         found = tx.approvals.find(approval_id)
@@ -98,7 +102,8 @@ class Settling:
         effect = self._effects.get(ApprovalKind(approval.kind))
         if effect is not None:
             effect(tx, approval, now)
-        _tell(tx, approval, submitter_id, now=now)
+        if tells:
+            _tell(tx, approval, submitter_id, now=now)
         tx.on_commit(self.on_change)
         tx.announce(Topic.APPROVALS, approval_id)
         _log.info(

@@ -84,6 +84,8 @@ class Transitions:
         tx.tokens.delete_all(agent.id)
         tx.reminders.delete_all(agent.id)
         tx.todos.delete(agent.id)
+        tx.held_fires.delete_all(agent.id)
+        tx.schedules.cancel_all(agent.id, reason=f"{agent.name} was destroyed")
         tx.approvals.cancel_all(agent.id, at=event.at, by=SYSTEM, note=f"{agent.name} was destroyed")
         jobs = tx.jobs.list_open(agent.id)
         done = [job.id for job in jobs if job.kind is JobKind.DESTROY]

@@ -22,6 +22,7 @@ from services.broker.store.parked import ParkedRows
 from services.broker.store.readers import ReaderRows
 from services.broker.store.refusals import RefusalRows
 from services.broker.store.reminders import ReminderRows
+from services.broker.store.schedules import HeldFires, ScheduleRows
 from services.broker.store.streams import StreamRows
 from services.broker.store.todos import TodoRows
 from services.broker.store.tokens import TokenRows
@@ -48,6 +49,8 @@ class Tx:
         self.refusals = RefusalRows(connection)
         self.reminders = ReminderRows(connection)
         self.approvals = ApprovalRows(connection)
+        self.schedules = ScheduleRows(connection)
+        self.held_fires = HeldFires(connection)
         self.handed = HandedHops(connection, None if memory is None else memory.hops)
         self.idempotency = IdempotencyRows(connection)
         self.jobs = JobRows(connection)

@@ -12,6 +12,7 @@ DECOYS = 12
 # The row of one of them.
 DECOY = 2
 RECIPIENT = "iris"
+REQUIRED_OF_A_SCHEDULE = 3
 
 
 @schemathesis.hook
@@ -27,6 +28,8 @@ def before_call(
             place["wait_seconds"] = 0
     if case.operation.path.endswith("/reminders") and "at_unix_timestamp" not in body:
         body.setdefault("delay_seconds", 86_400)
+    if case.operation.path.endswith("/schedules") and len(body) == REQUIRED_OF_A_SCHEDULE:
+        body.update(targets=["ruth"], first_fire_at_unix=4_000_000_000)
     to = body.get("to")
     if isinstance(to, str) and len(to) == 1:
         body["to"] = RECIPIENT

@@ -48,6 +48,11 @@ def broker() -> Iterator[Units]:
         for number in range(6):
             asker = units.agents[("ruth", "adam")[number % 2]]
             asker.json("POST", "/approvals", {"tool": "Write", "input": "x"})
+        units.permit("ruth", add_groups=["scheduling"])
+        for _ in range(4):
+            schedule = {"targets": ["ruth"], "body": "x", "first_fire_at_unix": 4_000_000_000}
+            made = units.agents["ruth"].json("POST", "/schedules", schedule)
+            units.operator.json("POST", f"/approvals/{made['approval']}/approve", {})
         for _ in range(3):
             units.agents["ruth"].json(
                 "POST", "/reminders", {"body": "one to cancel", "delay_seconds": 86_400}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -31,7 +33,8 @@ def units(database_setting: None, request: pytest.FixtureRequest) -> Iterator[Un
 
 def die_at(units: Units, step: str, number: int) -> None:
     """Start the broker so that it ends at that step, and wait for its end."""
-    units.broker.start(FAULT_AT=f"{step}:{number}")
+    with suppress(RuntimeError):  # It may be gone before it has answered once.
+        units.broker.start(FAULT_AT=f"{step}:{number}")
     assert units.broker.wait() == -signal.SIGKILL
 
 
@@ -53,3 +56,36 @@ def test_a_kill_at_each_step_of_a_reminder_loses_and_doubles_none(units: Units, 
     rows = iris.json("POST", "/inbox/recv", {"max": 5})["messages"]
     assert [row["body"] for row in rows] == bodies
     assert iris.json("POST", "/inbox/recv", {"max": 5})["messages"] == []
+
+
+@pytest.mark.requirement("due.kills")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_each_step_of_a_schedule_fires_each_time_once(units: Units, step: str) -> None:
+    ruth, iris = units.agents["ruth"], units.agents["iris"]
+    units.permit("ruth", add_groups=["scheduling"])
+    made = []
+    for number in range(COUNT):
+        body = {
+            "targets": ["ruth", "iris"],
+            "body": f"prompt {number}",
+            "first_fire_at_unix": int(time.time()) + 2,
+            "interval_seconds": 3_600,
+        }
+        made.append(ruth.json("POST", "/schedules", body))
+    for schedule in made:
+        units.operator.json("POST", f"/approvals/{schedule['approval']}/approve", {})
+    units.broker.kill()
+    die_at(units, step, 1)
+    if step in {"claimed", "delivered"}:
+        die_at(units, step, COUNT)
+    units.broker.start(FAULT_AT="")
+
+    def fires() -> list[int]:
+        return [row["fires"] for row in ruth.json("GET", "/schedules")["schedules"]]
+
+    eventually(lambda: fires() == [1] * COUNT, what="all have fired")
+    for agent in (ruth, iris):
+        bodies: list[str] = []
+        while rows := agent.json("POST", "/inbox/recv", {"max": 5})["messages"]:
+            bodies += [row["body"] for row in rows if row["sender"] == "ruth"]
+        assert sorted(bodies) == [f"prompt {number}" for number in range(COUNT)]

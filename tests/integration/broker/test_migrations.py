@@ -90,7 +90,17 @@ def test_ids_are_declared_never_to_be_used_again(file: Path) -> None:
         rows = connection.execute(
             "SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'"
         ).fetchall()
-    numbered = {"agents", "approvals", "messages", "jobs", "outbox", "refusals", "reminders", "streams"}
+    numbered = {
+        "agents",
+        "approvals",
+        "messages",
+        "jobs",
+        "outbox",
+        "refusals",
+        "reminders",
+        "schedules",
+        "streams",
+    }
     assert {name for (name,) in rows} == numbered
 
 

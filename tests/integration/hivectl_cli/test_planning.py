@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -68,3 +69,23 @@ def test_approvals_are_listed_shown_approved_and_denied(hive: Hive, iris: AgentA
     hive.ctl("approvals", "show", "999", exits=4)
     hive.ctl("approvals", "show", "x", exits=2)
     hive.ctl("approvals", "deny", "1", "--note", " ", exits=2)
+
+
+@pytest.mark.requirement("planning.operator-sees")
+def test_schedules_are_listed_and_approved(hive: Hive, iris: AgentAccess) -> None:
+    hive.ctl("agent", "permissions", "iris", "--add-group", "scheduling")
+    assert hive.run("schedules", "list").stdout == "there is no schedule\n"
+    at = int(time.time()) + 5_000
+    body = {"targets": ["iris"], "body": "Report\x1b[2J.", "first_fire_at_unix": at, "interval_seconds": 60}
+    made = iris.json("POST", "/schedules", body)
+    (row,) = [row for row in hive.ctl("approvals", "list") if row["kind"] == "schedule_prompt"]
+    assert (row["agent"], row["id"]) == ("iris", made["approval"])
+    hive.ctl("approvals", "approve", str(row["id"]))
+    (schedule,) = hive.ctl("schedules", "list", "--agent", "iris")
+    assert (schedule["id"], schedule["status"], schedule["next_fire_at"]) == (made["id"], "active", at)
+    shown = hive.run("schedules", "list").stdout
+    assert shown.splitlines()[0].split() == ["ID", "OWNER", "STATUS", "NEXT", "EVERY", "TO", "LAST", "WHAT"]
+    assert "\x1b" not in shown
+    iris.json("POST", f"/schedules/{made['id']}/cancel", {})
+    assert hive.ctl("schedules", "list") == []
+    assert [row["status"] for row in hive.ctl("schedules", "list", "--all")] == ["cancelled"]

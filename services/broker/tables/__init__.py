@@ -12,25 +12,45 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    MetaData,
     String,
     Table,
     Text,
     text,
 )
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "pk": "pk_%(table_name)s",
-    }
+from services.broker.tables.base import RowKey, Seconds, metadata
+from services.broker.tables.planning import (
+    approvals,
+    held_fires,
+    reminder_spills,
+    reminders,
+    schedule_targets,
+    schedules,
 )
 
-# SQLite counts rows up by itself only in a column declared INTEGER.
-RowKey = BigInteger().with_variant(Integer, "sqlite")
-Seconds = BigInteger
+__all__ = [
+    "agent_tokens",
+    "agents",
+    "approvals",
+    "driver_events",
+    "drivers",
+    "handed_hops",
+    "held_fires",
+    "idempotency",
+    "jobs",
+    "messages",
+    "meta",
+    "metadata",
+    "notice_readers",
+    "outbox",
+    "refusals",
+    "reminder_spills",
+    "reminders",
+    "schedule_targets",
+    "schedules",
+    "streams",
+    "todo_mirrors",
+]
 
 agents = Table(
     "agents",
@@ -224,53 +244,6 @@ streams = Table(
     sqlite_autoincrement=True,
 )
 Index("uq_streams_place", streams.c.broker, streams.c.agent_id, streams.c.unit, unique=True)
-
-reminders = Table(
-    "reminders",
-    metadata,
-    Column("id", RowKey, primary_key=True, autoincrement=True),
-    Column("agent_id", RowKey, ForeignKey("agents.id"), nullable=False),
-    Column("body", Text, nullable=False),
-    Column("spill", String(26)),  # the file of a long text, by its name in the state directory
-    Column("created_at", Seconds, nullable=False),
-    Column("due_at", Seconds, nullable=False),
-    Column("wake_at", Seconds, nullable=False),  # later than `due_at` while its inbox is full
-    sqlite_autoincrement=True,
-)
-Index("ix_reminders_agent_id", reminders.c.agent_id, reminders.c.due_at)
-Index("ix_reminders_wake_at", reminders.c.wake_at, reminders.c.id)
-
-# Files of long reminders that were delivered: each goes when its message is acked.
-reminder_spills = Table(
-    "reminder_spills",
-    metadata,
-    Column("agent_id", RowKey, ForeignKey("agents.id"), primary_key=True, autoincrement=False),
-    Column("spill", String(26), primary_key=True),
-    Column("message_id", RowKey, nullable=False),
-    Column("created_at", Seconds, nullable=False, index=True),
-)
-
-approvals = Table(
-    "approvals",
-    metadata,
-    Column("id", RowKey, primary_key=True, autoincrement=True),
-    Column("kind", String(32), nullable=False),
-    Column("agent_id", RowKey, ForeignKey("agents.id")),  # who submitted it; null: nobody in particular
-    Column("agent", String(32)),
-    Column("summary", String(200), nullable=False),
-    Column("content", Text, nullable=False),  # JSON, as it was submitted; never changed
-    Column("status", String(10), nullable=False),
-    Column("created_at", Seconds, nullable=False),
-    Column("deadline_at", Seconds),
-    Column("decided_at", Seconds),
-    Column("decided_by", String(64)),
-    Column("note", Text),
-    sqlite_autoincrement=True,
-)
-_UNDECIDED = text("status = 'pending'")
-Index("ix_approvals_agent_id", approvals.c.agent_id, approvals.c.id)
-Index("ix_approvals_pending", approvals.c.id, sqlite_where=_UNDECIDED, postgresql_where=_UNDECIDED)
-Index("ix_approvals_deadline", approvals.c.deadline_at, sqlite_where=_UNDECIDED, postgresql_where=_UNDECIDED)
 
 # The open todos that an agent's daemon last reported, for the operator alone.
 todo_mirrors = Table(
