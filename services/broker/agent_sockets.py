@@ -29,9 +29,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Served:
-    """One agent's socket: whether its file is still there, and how to end it."""
+    """One agent's socket: whether its file is as it should be, and how to end it."""
 
-    is_there: Callable[[], bool]
+    is_as_wanted: Callable[[], bool]
     close: Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -74,7 +74,7 @@ class AgentSockets:
 
     async def _adjust(self) -> None:
         living = set(await self._agents.list_lives())
-        await self._close([life for life, one in self._served.items() if not one.is_there()])
+        await self._close([life for life, one in self._served.items() if not one.is_as_wanted()])
         await self._close([life for life in self._served if life not in living])
         self._told = {life: reason for life, reason in self._told.items() if life in living}
         for life in sorted(living - self._served.keys()):
@@ -92,7 +92,7 @@ class AgentSockets:
         table = CommandTable({"wake": Command(SocketWake, partial(self._wake, agent_id, name))})
         server = LineServer(listener, table.answer, max_connections=MAX_CONNECTIONS)
         await server.start()
-        return _Served(listener.is_there, server.close)
+        return _Served(listener.is_as_wanted, server.close)
 
     async def _wake(self, agent_id: int, name: str, request: SocketWake) -> Mapping[str, Any]:
         sent = await self._wakes.wake(name, request, key=request.idempotency_key, agent_id=agent_id)

@@ -70,9 +70,14 @@ class UnixListener:
         shared = found is not None and bool(found.st_mode & stat.S_IRWXG)
         return AllowedPeers(os.geteuid(), found.st_gid if found is not None and shared else None)
 
-    def is_there(self) -> bool:
-        """Whether its file is still there, and this one's."""
-        return self._find_file() is not None
+    def is_as_wanted(self) -> bool:
+        """Whether its file is still there, and for whom its directory says now."""
+        found = self._find_file()
+        try:
+            wanted = _wanted_group(self.path.parent.stat())
+        except OSError:
+            return False
+        return found is not None and (wanted is None or found.st_gid == wanted)
 
     def close(self) -> None:
         """Stop listening. May be repeated."""
@@ -150,8 +155,7 @@ def _check_free(path: Path, directory: int) -> None:
 
 
 def _listen(path: Path, directory: int) -> UnixListener:
-    owner = os.fstat(directory)
-    shared = bool(owner.st_mode & stat.S_ISGID) and owner.st_gid != os.getegid()
+    shared = _wanted_group(os.fstat(directory)) is not None
     # As long as `mcp.sock` at most, for the same limit.
     temporary = f".{secrets.token_hex(3)}"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -171,6 +175,12 @@ def _listen(path: Path, directory: int) -> UnixListener:
         listener.close()
         raise
     return UnixListener(path, listener, identity)
+
+
+def _wanted_group(directory: os.stat_result) -> int | None:
+    """The group that a directory has its sockets be for, if that is not our own."""
+    is_shared = bool(directory.st_mode & stat.S_ISGID) and directory.st_gid != os.getegid()
+    return directory.st_gid if is_shared else None
 
 
 def _list_groups(connection: HasOptions) -> tuple[int, ...]:

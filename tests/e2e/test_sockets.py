@@ -68,6 +68,9 @@ def test_sockets_serve_in_a_whole_hive_and_survive_kills(hive: Hive) -> None:
 def test_sockets_go_with_their_agent(hive: Hive) -> None:
     hive.ctl("agent", "add", "milo")
     path = core_socket(hive, "milo")
+    assert ask(hive.layout.agent("milo").agent_socket, "upsert_todo", subsystem="s", key="k", summary="x")[
+        "ok"
+    ]
     hive.ctl("agent", "stop", "milo")
     assert ask(path, "wake", **{"from": "ci", "body": "for later"})["ok"]
     assert not hive.layout.agent("milo").agent_socket.exists()
@@ -76,6 +79,7 @@ def test_sockets_go_with_their_agent(hive: Hive) -> None:
     hive.ctl("agent", "add", "milo")
     core_socket(hive, "milo")
     assert inbox(hive, "milo") == []
+    assert ask(hive.layout.agent("milo").agent_socket, "list_todos")["todos"] == []
 
 
 @pytest.mark.requirement("todos.mirrored")

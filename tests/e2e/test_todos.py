@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,20 @@ def test_compact_is_refused_with_the_reason(sock: Path, ruth: AgentAccess) -> No
 
     assert (answer["ok"], answer["error"]["code"]) == (False, "no_turn")
     assert "no turn" in ruth.call("compact").error()
+
+
+@pytest.mark.requirement("sockets.slow-peers")
+def test_peers_that_are_silent_slow_or_wrong_hold_up_nobody(sock: Path, ruth: AgentAccess) -> None:
+    with ExitStack() as held:
+        for number in range(100):
+            peer = held.enter_context(LineClient(sock))
+            # The first ones lose their places to later ones, and may be gone already.
+            with suppress(OSError):
+                peer.write([b"", b'{"cmd":"sta', b"\0\xff" * 1000, b"x" * 300_000][number % 4])
+        for number in range(20):
+            assert ask(sock, "upsert_todo", subsystem="s", key=str(number), summary="x")["ok"]
+        assert len(todos(sock)) == 20
+        assert "Inbox empty" in ruth.call("recv").ok()
 
 
 @pytest.mark.requirement("socket.state")

@@ -53,9 +53,10 @@ def test_settings_of_the_surface_exist() -> None:
     assert "HIVE_ROOT" in {variable for variable, _ in list_variables(BrokerSettings)}
 
 
-def test_agent_s_container_sees_its_own_directory_only() -> None:
+def test_agent_s_container_sees_its_own_directories_only() -> None:
     volumes = [re.sub(r"\$\{HIVE_ROOT:\?\}", "ROOT", volume) for volume in SERVICES["ruth"]["volumes"]]
-    assert volumes == ["ROOT/agents/ruth:ROOT/agents/ruth"]
+    own = ["ROOT/agents/ruth", "ROOT/run/agents/ruth"]
+    assert volumes == [f"{path}:{path}" for path in own]
 
 
 # -- what the files name exists, and fits what `hivectl prepare` makes
@@ -129,7 +130,9 @@ def test_the_surface_s_settings_are_those_of_the_agent(
     assert (settings.token_file, settings.state_dir) == (paths.token_file, paths.state_dir)
     assert settings.port == PORTS.surface(0, "hyperhive")
     assert settings.url == f"http://127.0.0.1:{PORTS.broker}"
-    (mount,) = prepared.mounts("ruth")
+    assert settings.agent_socket == paths.agent_socket
+    mount, sockets = prepared.mounts("ruth")
+    assert sockets == paths.run
     assert all(path.is_relative_to(mount) for path in (paths.token_file, paths.state_dir, paths.daemons_dir))
 
 

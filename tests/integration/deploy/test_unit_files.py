@@ -131,6 +131,7 @@ def test_surface_is_given_the_paths_of_its_sockets() -> None:
     assert f"HIVE_AGENT_SOCKET={files.agent_socket}" in given
     assert f"HIVE_CORE_SOCKET={files.core_socket}" in given
     assert unit.value("Service", "ReadWritePaths") == str(files.agent_socket.parent)
+    assert unit.value("Service", "ExecStartPre").endswith(f"-m 2770 {files.agent_socket.parent}")
 
 
 def test_no_program_of_an_installation_lies_where_protect_home_hides_it() -> None:

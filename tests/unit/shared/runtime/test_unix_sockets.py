@@ -61,6 +61,10 @@ def test_socket_in_a_directory_of_the_agents_group_is_for_that_group(place: Path
     listener = open_unix_listener(place, setting="HIVE_ROOT")
 
     assert (mode_of(place), place.stat().st_gid, listener.peers) == (0o660, 4242, AllowedPeers(0, 4242))
+    assert listener.is_as_wanted()
+    os.chown(place.parent, 0, 4343)
+    place.parent.chmod(0o2770)
+    assert not listener.is_as_wanted()
     listener.close()
 
 
