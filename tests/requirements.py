@@ -240,6 +240,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
     },
     "issue 2, proof 1": {
         "claude.todos": "a real claude marks todos as done, and is told why nothing is compacted",
+        "claude.plans": (
+            "a real claude sets a reminder and is shown it, asks for a schedule and receives it once approved"
+        ),
         "claude.mail": "a real claude sends, another receives, replies and acks, in both eras",
     },
     "spec 10, hivectl": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -241,3 +242,36 @@ def test_a_rotated_token_ends_with_now_for_a_running_session(hive: Hive, seats: 
         hive.ctl("token", "rotate", "iris", "--now")
         assert session.ask("third").tool_results[0].is_error
     seats.run("iris", use("recv"), Say("with the new mcp.json"))
+
+
+@pytest.mark.requirement("claude.plans", "remind.due", "schedules.approved")
+def test_a_reminder_and_an_approved_schedule_come_to_who_planned_them(hive: Hive, seats: Seats) -> None:
+    hive.ctl("agent", "permissions", "iris", "--add-group", "scheduling")
+    iris = hive.agent("iris")
+
+    def wait_for_mail() -> None:
+        eventually(lambda: iris.json("GET", "/inbox/level")["pending"], what="something has come")
+
+    seats.run("iris", use("remind", {"message": "Water the plants.", "delay_seconds": 1}), Say("later"))
+    wait_for_mail()
+    _, shown = seats.run("iris", use("recv"), use("ack_until", ack_first), Say("watered"))
+    [row] = rows_of(shown.tool_results[0].text)
+    assert (row.sender.startswith("iris (reminder #"), row.body) == (True, "Water the plants.")
+
+    def in_a_moment(_request: ModelRequest) -> dict[str, Any]:
+        return {"targets": ["iris"], "body": "Report.", "first_fire_at_unix": int(time.time()) + 2}
+
+    turn, _ = seats.run(
+        "iris", use("request_schedule_prompt", in_a_moment), use("get_loose_ends"), Say("asked")
+    )
+    asked, open_ = turn.tool_results
+    assert "waits for the operator's approval" in asked.text
+    assert '"schedule_prompt"' in open_.text
+    (approval,) = hive.ctl("approvals", "list", "--agent", "iris")
+    hive.ctl("approvals", "approve", str(approval["id"]), "--note", "go on")
+    eventually(lambda: iris.json("GET", "/inbox/level")["pending"] == 2, what="answer and prompt have come")
+    _, shown = seats.run("iris", use("recv", {"max": 5}), Say("reported"))
+    resolved, fired = rows_of(shown.tool_results[0].text)
+    assert (resolved.sender, '"note": "go on"' in resolved.body) == ("system", True)
+    assert (fired.sender.startswith("iris (schedule #"), fired.body) == (True, "Report.")
+    assert [row["status"] for row in hive.ctl("schedules", "list", "--all", "--limit", "1")] == ["done"]

@@ -60,3 +60,30 @@ async def test_two_that_both_think_they_lead_deliver_each_once(pair: Pair, datab
     for store in stores:
         await store.close()
     assert sorted(await received(pair, COUNT)) == sorted(f"r{number}" for number in range(COUNT))
+
+
+@pytest.mark.requirement("due.shared", "approvals.once")
+async def test_a_schedule_asked_for_at_one_and_approved_at_the_other_fires_once(pair: Pair) -> None:
+    await pair.a.permit("iris", add_groups=["scheduling"])
+    ours, theirs = pair.both("iris")
+    at = pair.a.clock.now + 60
+    body = {"targets": ["iris"], "body": "Report.", "first_fire_at_unix": at, "interval_seconds": 60}
+    schedule = await ours.get("POST", "/schedules", body)
+    path = f"/approvals/{schedule['approval']}"
+    waited: list[str] = []
+
+    async def wait() -> None:
+        waited.append((await ours.get("GET", f"{path}?wait_seconds=9"))["status"])
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await theirs.get("GET", path)
+            await pair.b.operator.get("POST", f"{path}/approve", {})
+    assert waited == ["approved"]
+    await pair.a.operator.refused(409, "POST", f"{path}/deny", {})
+    pair.a.clock.now = at
+    assert (await received(pair, 2))[1:] == ["Report."]
+    await theirs.get("POST", f"/schedules/{schedule['id']}/fire")
+    pair.a.clock.now += 60
+    assert await received(pair, 2) == ["Report.", "Report."]
