@@ -340,6 +340,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
     },
     "spec 5, system messages": {
         "notices.crash-message": "a crash puts ContainerCrash into the root agent's inbox",
+        "system.needs-update": (
+            "NeedsUpdate comes to the root agent once for each pair of another revision and the broker's own"
+        ),
     },
 }
 

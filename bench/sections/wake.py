@@ -14,6 +14,7 @@ from bench.compare import Bounds, Result
 from bench.hive import UNLIMITED
 from bench.load import Target, ask, connect, percentiles, read_answer
 from bench.mail import encode_send
+from shared.revision import revision
 from shared.runtime.ids import new_ulid
 from shared.wire.model import MAX_ID
 from tests.support.units import Units, running_units
@@ -69,7 +70,7 @@ async def _open_stream(stack: AsyncExitStack, agent: Target) -> None:
     stack.callback(writer.close)
     writer.write(
         agent.encode(
-            "POST", "/v1/agent/control", {"unit": "hyperhive", "boot": new_ulid(), "revision": "bench"}
+            "POST", "/v1/agent/control", {"unit": "hyperhive", "boot": new_ulid(), "revision": revision()}
         )
     )
     await reader.readuntil(b'"inbox"')

@@ -98,7 +98,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     notices = NoticeWriter(settings.hive_name, clock=clock, on_commit=relay.wake)
     readers = ReaderService(store, bus, hive=settings.hive_name, clock=clock)
     unknown = UnknownSendLog(store, refusals)
-    revisions = Revisions(store, append_notice=notices.append, clock=clock)
+    revisions = Revisions(store, append_notice=notices.append, deployed=identity.revision, clock=clock)
     control = ControlService(store, hub, unknown, revisions=revisions, levels=waking.levels, clock=clock)
 
     def forget_agent(agent_id: int) -> None:

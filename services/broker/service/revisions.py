@@ -1,4 +1,7 @@
-"""Changes of an agent's revision: each is a notice, which is kept for days, so an agent gets to make few."""
+"""What agents' daemons run: a change is a notice, and the root agent hears of what the broker does not run.
+
+Both are kept, so an agent gets to make few.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import structlog
 
 from services.broker.service.clock import Clock
 from services.broker.service.pace import Pace
+from services.broker.service.system_mail import send_system_message
 from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
 from shared.errors import HiveError
@@ -35,26 +39,44 @@ class Revisions:
     Args:
         store: where revisions are kept.
         append_notice: for `revision_changed`.
+        deployed: what the broker itself runs.
         clock: for the pace.
     """
 
-    def __init__(self, store: Store, *, append_notice: AppendNotice, clock: Clock) -> None:
+    def __init__(self, store: Store, *, append_notice: AppendNotice, deployed: str, clock: Clock) -> None:
         self._store = store
         self._append_notice = append_notice
+        self._deployed = deployed
+        self._clock = clock
         self._pace = Pace(at_once=AT_ONCE, seconds_each=SECONDS_EACH, clock=clock)
         self._waiting: dict[int, str] = {}
 
     def change(self, tx: Tx, agent: AgentRow, revision: str) -> bool:
-        """Note a revision, and tell of it when it is new; False when that has to wait."""
-        if agent.revision == revision:
+        """Note a revision, and tell of it when it or the broker's own is new; False when that has to wait."""
+        is_new = agent.revision != revision
+        behind = None if revision == self._deployed else self._deployed
+        if not is_new and agent.behind_revision == behind:
             return True
-        if agent.revision is not None:
-            if self._pace.take(agent.id):
-                return False
+        # The first revision of a life is no change, and comes only once.
+        if agent.revision is not None and (is_new or behind) and self._pace.take(agent.id):
+            return False
+        if is_new and agent.revision is not None:
             change = {"agent_id": agent.id, "from": agent.revision, "to": revision}
             self._append_notice(tx, agent=agent.name, event=NoticeEvent.REVISION_CHANGED, data=change)
-        tx.agents.set_revision(agent.id, revision)
+        if behind is not None:
+            self._send_needs_update(tx, agent, revision)
+        tx.agents.set_revision(agent.id, revision, behind=behind)
         return True
+
+    def _send_needs_update(self, tx: Tx, agent: AgentRow, running: str) -> None:
+        """`NeedsUpdate` to the root agent, also of itself; no inbox is too full for it."""
+        body = {
+            "event": "NeedsUpdate",
+            "agent": agent.name,
+            "running_rev": running,
+            "deployed_rev": self._deployed,
+        }
+        send_system_message(tx, tx.agents.find_root(), body, at=self._clock())
 
     def settle(self, agent_id: int, revision: str, *, is_told: bool) -> None:
         """Say what came of a `change` that was committed: of those that wait the last one counts."""

@@ -36,6 +36,7 @@ class AgentRow:
     grants: Grants
     boot: str | None
     revision: str | None
+    behind_revision: str | None
     status_text: str
     status_set_at: int | None
     turn_state: str | None
@@ -153,8 +154,9 @@ class AgentRows:
     def set_boot(self, agent_id: int, boot: str) -> None:
         self._set(agent_id, boot=boot)
 
-    def set_revision(self, agent_id: int, revision: str) -> None:
-        self._set(agent_id, revision=revision)
+    def set_revision(self, agent_id: int, revision: str, *, behind: str | None) -> None:
+        """What its daemon runs, and the broker's revision where that is another."""
+        self._set(agent_id, revision=revision, behind_revision=behind)
 
     def set_status(self, agent_id: int, *, text: str, set_at: int) -> None:
         self._set(agent_id, status_text=text, status_set_at=set_at)
@@ -265,6 +267,7 @@ def _decode(row: Any) -> AgentRow:  # noqa: ANN401 - a row of SQLAlchemy or a na
         grants=_decode_grants(row.groups, row.capabilities, row.recipients, row.grants_version),
         boot=row.boot,
         revision=row.revision,
+        behind_revision=row.behind_revision,
         status_text=row.status_text,
         status_set_at=row.status_set_at,
         turn_state=row.turn_state,

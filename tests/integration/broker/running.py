@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from services.broker.app import create_app
 from services.broker.config import Settings
+from shared.revision import revision
 from shared.runtime.credential import hash_token, new_token
 
 START_SECONDS = 10
@@ -130,7 +131,7 @@ class Broker:
     @asynccontextmanager
     async def connect(self, peer: Peer, boot: str = BOOTS[0], **hello: Any) -> AsyncIterator[Stream]:
         """Open a control stream as one of the agent's daemons."""
-        body = {"unit": "hyperhive", "boot": boot, "revision": "1.0", **hello}
+        body = {"unit": "hyperhive", "boot": boot, "revision": revision(), **hello}
         headers = {"Authorization": f"Bearer {peer.token}"}
         async with self.http.stream("POST", "/v1/agent/control", headers=headers, json=body) as response:
             assert response.status_code == 200, (await response.aread()).decode()

@@ -208,7 +208,7 @@ async def test_a_change_that_had_to_wait_is_told_by_itself(broker: Broker, iris:
     store = Store(broker.settings.database)
     await store.open()
     notices = NoticeWriter("hive", clock=broker.clock, on_commit=lambda: None)
-    revisions = Revisions(store, append_notice=notices.append, clock=broker.clock)
+    revisions = Revisions(store, append_notice=notices.append, deployed="0.1", clock=broker.clock)
     agent_id = (await iris.get("GET", "/self"))["id"]
 
     async def change(revision: str) -> bool:

@@ -26,6 +26,7 @@ RUTH = AgentRow(
     grants=GRANTS,
     boot=None,
     revision=None,
+    behind_revision=None,
     status_text="",
     status_set_at=None,
     turn_state=None,
