@@ -178,9 +178,10 @@ def _is_at_least(number: Callable[[], int], goal: int) -> bool:
     return number() >= goal
 
 
-@pytest.mark.requirement("todos.durable")
+@pytest.mark.requirement("todos.durable", "wake.unchanged")
 def test_kills_lose_no_todo_that_was_answered(spare: Units) -> None:
     path, surface = spare.layout.agent("ruth").agent_socket, spare.surfaces["ruth"]
+    ruth = spare.agents["ruth"]
     stop = threading.Event()
     answered: list[dict[int, int]] = [{} for _ in range(PRODUCERS)]
 
@@ -227,8 +228,19 @@ def test_kills_lose_no_todo_that_was_answered(spare: Units) -> None:
         for key, number in known.items():
             assert found[(f"producer {producer}", str(key))] == f"event {number}"
     # What was answered by the process that was killed is one todo, whoever has told it again.
-    assert len(found) == len({todo["id"] for todo in todos(path)})
-    ask(path, "mark_todos_done", ids=[todo["id"] for todo in todos(path)])
+    before = todos(path)
+    assert len(found) == len({todo["id"] for todo in before})
+    # One wake for all; told once more, they say nothing new.
+    waited = request("GET", f"{ruth.surface_url}/api/wait", token=ruth.token).json()
+    assert waited == {"due": True, "reasons": ["todos"]}
+    with LineClient(path) as client:
+        for todo in before:
+            named = {name: todo[name] for name in ("subsystem", "key", "summary")}
+            assert client.ask("upsert_todo", **named) == {"ok": True, "id": todo["id"]}
+    assert todos(path) == before
+    ask(path, "mark_todos_done", ids=[todo["id"] for todo in before])
+    waited = request("GET", f"{ruth.surface_url}/api/wait?timeout_seconds=0", token=ruth.token).json()
+    assert waited == {"due": False, "reasons": []}
 
 
 @pytest.mark.requirement("socket.graceful-stop")
