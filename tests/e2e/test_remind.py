@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.access import LEGACY, MODERN, AgentAccess
+from tests.support.access import LEGACY, MODERN, AgentAccess, request
 from tests.support.claude import Era
 from tests.support.prose import Row, ids_of, rows_of
 from tests.support.units import Units
@@ -134,3 +134,12 @@ def test_without_the_group_there_is_no_remind(units: Units, iris: AgentAccess) -
     finally:
         units.permit("iris", add_groups=["inbox"])
     assert ids_of(iris.call("recv").ok()) == []
+
+
+@pytest.mark.requirement("remind.due")
+def test_a_reminder_that_is_due_wakes_its_agent(iris: AgentAccess) -> None:
+    url = f"{iris.surface_url}/api/wait?timeout_seconds=10"
+    iris.call("remind", message="water the plants", delay_seconds=1).ok()
+    answer = request("GET", url, token=iris.token).json()
+    assert (answer["due"], "inbox" in str(answer["reasons"])) == (True, True), answer
+    iris.drain()

@@ -24,6 +24,7 @@ HOLD_SECONDS: Final = 15
 TICK_SECONDS: Final = 0.25
 RECHECK_SECONDS: Final = 60
 RETRY_SECONDS: Final = 1.0
+CRASH_SECONDS: Final = 10.0
 # Between batches, so that a flood of what is due does not slow down those who send.
 BREATH_SECONDS: Final = 0.005
 
@@ -86,6 +87,10 @@ class DueWorker:
             except HiveError as exc:
                 _log.warning("due_not_delivered", code=exc.code, reason=exc.message)
                 await anyio.sleep(RETRY_SECONDS)
+                continue
+            except Exception:  # noqa: BLE001 - a bug in one kind of plan must not end the broker
+                _log.exception("due_crashed")
+                await anyio.sleep(CRASH_SECONDS)
                 continue
             is_set_back = await self._wait(next_at)
 

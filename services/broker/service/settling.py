@@ -17,6 +17,7 @@ from shared.prose import one_line
 from shared.wire.approvals import Approval, ApprovalKind, ApprovalStatus
 
 MAX_PENDING_OF_AGENT: Final = 50
+MAX_OF_AGENT_AN_HOUR: Final = 300
 MAX_CONTENT_BYTES: Final = 64 * 1024
 
 # What a settled approval of one kind does, in the transaction that settles it.
@@ -53,13 +54,8 @@ class Settling:
             LimitExceeded: when too many of the submitter's wait.
             InvalidInput: when there is too much of it.
         """
-        if submitter is not None and tx.approvals.count_pending(submitter.id) >= MAX_PENDING_OF_AGENT:
-            raise LimitExceeded(
-                f"{submitter.name} has {MAX_PENDING_OF_AGENT} questions that the operator has not answered, "
-                "which is the limit; nothing was asked",
-                code="too_many_approvals",
-                details={"limit": MAX_PENDING_OF_AGENT},
-            )
+        if submitter is not None:
+            _check_rate(tx, submitter, now=now)
         if (size := len(json.dumps(content, ensure_ascii=False).encode())) > MAX_CONTENT_BYTES:
             raise InvalidInput(
                 f"this is {size} bytes to approve, and the limit is {MAX_CONTENT_BYTES}; nothing was asked"
@@ -110,6 +106,30 @@ class Settling:
             "approval_settled", approval=approval.id, kind=approval.kind, status=approval.status.value, by=by
         )
         return approval
+
+
+def _check_rate(tx: Tx, submitter: AgentRow, *, now: int) -> None:
+    """Approvals are kept for ever, and somebody has to read them: an agent may make few.
+
+    Raises:
+        LimitExceeded: saying which limit was reached.
+    """
+    if tx.approvals.count_pending(submitter.id) >= MAX_PENDING_OF_AGENT:
+        raise LimitExceeded(
+            f"{submitter.name} has {MAX_PENDING_OF_AGENT} questions that the operator has not answered, "
+            "which is the limit; nothing was asked",
+            code="too_many_approvals",
+            details={"limit": MAX_PENDING_OF_AGENT},
+        )
+    at = tx.approvals.find_submitted_at(submitter.id, back=MAX_OF_AGENT_AN_HOUR)
+    if at is not None and now - 3_600 < at <= now:
+        wait = at + 3_600 - now
+        raise LimitExceeded(
+            f"{submitter.name} has asked the operator {MAX_OF_AGENT_AN_HOUR} questions within an hour, which "
+            f"is the limit; nothing was asked. Wait {wait} s",
+            code="approvals_too_fast",
+            details={"limit": MAX_OF_AGENT_AN_HOUR, "retry_after_seconds": wait},
+        )
 
 
 def _tell(tx: Tx, approval: Approval, submitter_id: int | None, *, now: int) -> None:

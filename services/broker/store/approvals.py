@@ -74,6 +74,14 @@ class ApprovalRows:
         )
         return self._connection.scalar(query) or 0
 
+    def find_submitted_at(self, agent_id: int, *, back: int) -> int | None:
+        """When the agent submitted the last but `back - 1`, whatever became of it."""
+        own = select(approvals.c.created_at).where(approvals.c.agent_id == agent_id)
+        found: int | None = self._connection.scalar(
+            own.order_by(approvals.c.id.desc()).offset(back - 1).limit(1)
+        )
+        return found
+
     def list_pending_of(self, agent_id: int, *, unowned: bool, limit: int) -> list[Approval]:
         """The agent's own pending ones, oldest first; with `unowned` also those that nobody submitted."""
         owned = approvals.c.agent_id == agent_id

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from services.broker.service.settling import MAX_PENDING_OF_AGENT
+from services.broker.service.settling import MAX_OF_AGENT_AN_HOUR, MAX_PENDING_OF_AGENT
 from tests.integration.broker.running import Broker, Peer, running_broker
 
 ASK = {"tool": "Write", "input": '{"file_path": "/etc/passwd"}', "reason": "to see", "deadline_seconds": 60}
@@ -160,6 +160,17 @@ async def test_one_question_too_many_is_refused(broker: Broker, asker: Peer) -> 
     assert error["code"] == "too_many_approvals"
     await broker.operator.get("POST", f"/approvals/{number}/deny", {})
     await ask(asker)
+
+
+@pytest.mark.requirement("approvals.limits")
+async def test_an_agent_that_asks_and_withdraws_in_a_loop_is_stopped(broker: Broker, ruth: Peer) -> None:
+    await broker.permit("ruth", add_groups=["approvals"], add_capabilities=["relay_permissions"])
+    for _ in range(MAX_OF_AGENT_AN_HOUR):
+        await ruth.get("DELETE", f"/approvals/{await ask(ruth)}")
+    error = await ruth.refused(429, "POST", "/approvals", ASK)
+    assert (error["code"], error["details"]["retry_after_seconds"]) == ("approvals_too_fast", 3_600)
+    broker.clock.now += 3_600
+    await ask(ruth)
 
 
 async def test_a_repeat_under_its_key_asks_nothing_twice(broker: Broker, asker: Peer) -> None:
