@@ -10,8 +10,8 @@ import asyncio
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -74,6 +74,8 @@ class Writer:
     ) -> None:
         self._engine = engine
         self._memory = Memory()
+        # To take one out of the pool and to put it back takes longer than some statements.
+        self._connection: Connection | None = None
         # PostgreSQL ends a transaction at its first error, and sends a savepoint along with what follows it.
         self._always_apart = engine.dialect.name != "sqlite"
         self._take_turn = take_turn
@@ -136,6 +138,8 @@ class Writer:
                 changed = _merge_inboxes(batch)
                 _answer(batch, partial(self._inboxes.on_change, changed))
                 self._tell(batch, changed)
+        if self._connection is not None:
+            self._connection.close()
 
     def _next_batch(self) -> list[Unit]:
         batch: list[Unit] = []
@@ -158,7 +162,7 @@ class Writer:
     def _commit(self, batch: list[Unit], *, apart: bool, may_repeat: bool = True) -> None:
         committing = False
         try:
-            with self._engine.connect() as connection, connection.begin() as transaction:
+            with self._connected() as connection, connection.begin() as transaction:
                 if self._take_turn is not None and not self._take_turn(connection):
                     self._memory.clear()
                 self._run(connection, batch, apart=apart)
@@ -177,6 +181,22 @@ class Writer:
             _log.info("batch_repeated", units=len(batch), reason=str(exc.__cause__ or exc)[:300])
             self._start_over(batch)
             self._commit(batch, apart=apart, may_repeat=False)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        """A connection for a batch; of a file the same one, until something goes wrong with it."""
+        if self._always_apart:
+            with self._engine.connect() as connection:
+                yield connection
+            return
+        connection = self._connection or self._engine.connect()
+        self._connection = None
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
 
     def _run(self, connection: Connection, batch: list[Unit], *, apart: bool) -> None:
         alone = len(batch) == 1
