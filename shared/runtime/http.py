@@ -9,7 +9,8 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import anyio
 from fastapi import FastAPI
@@ -50,7 +51,9 @@ def create_http_app(
         max_body_bytes: limit of a request's body.
         shortcut: wraps the framework, right behind the guard; what it raises is answered as from a route.
     """
-    app = FastAPI(
+    app = GuardedApp(
+        guarded=partial(Guard, authenticate=authenticate, max_body_bytes=max_body_bytes),
+        shortcut=shortcut or (lambda framework: framework),
         title=unit,
         lifespan=lifespan,
         openapi_url=None,
@@ -61,6 +64,8 @@ def create_http_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     register_error_handlers(app)
+    # The framework would answer in words of its own, and first.
+    app.add_exception_handler(Exception, _leave_to_scope)
 
     async def healthz(_request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
@@ -71,12 +76,29 @@ def create_http_app(
 
     app.add_route("/healthz", healthz, include_in_schema=False)
     app.add_route("/readyz", readyz, include_in_schema=False)
-    # The last one added is the outermost.
-    if shortcut is not None:
-        app.add_middleware(shortcut)
-    app.add_middleware(Guard, authenticate=authenticate, max_body_bytes=max_body_bytes)
-    app.add_middleware(RequestScope)
     return app
+
+
+class GuardedApp(FastAPI):
+    """The framework with what stands before it: outermost the request's id, then guard, then shortcut.
+
+    Also before the framework's own layers, which have nothing to do for what the shortcut answers.
+    """
+
+    def __init__(
+        self,
+        *,
+        guarded: Callable[[ASGIApp], ASGIApp],
+        shortcut: Callable[[ASGIApp], ASGIApp],
+        **options: Any,  # noqa: ANN401 - the framework's own
+    ) -> None:
+        super().__init__(**options)
+        self._guarded = guarded
+        self._shortcut = shortcut
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """What a request goes through."""
+        return RequestScope(self._guarded(self._shortcut(super().build_middleware_stack())))
 
 
 class RequestScope:
@@ -135,6 +157,10 @@ class RequestScope:
             log.exception("request_crashed", **facts)
             return ErrorAnswer(500, "internal", INTERNAL_MESSAGE)
         return None
+
+
+async def _leave_to_scope(_request: Request, exc: Exception) -> NoReturn:
+    raise exc
 
 
 def _find_request_id(scope: Scope) -> str | None:

@@ -15,12 +15,21 @@ from shared.wire.agents import Grants
 from shared.wire.control import ControlEvent, GrantsPush, Hello, InboxPush, Ping, Unit
 
 PING_SECONDS = 10.0
+# How often a daemon that knows of waiting messages hears how many: each time costs it more than a message.
+COUNT_SECONDS = 0.05
 
 
 class ControlStream:
     """What goes down a stream, and which grants its daemon has confirmed."""
 
-    def __init__(self, agent_id: int, hello: Hello, *, ping_seconds: float = PING_SECONDS) -> None:
+    def __init__(
+        self,
+        agent_id: int,
+        hello: Hello,
+        *,
+        ping_seconds: float = PING_SECONDS,
+        count_seconds: float = COUNT_SECONDS,
+    ) -> None:
         self.agent_id = agent_id
         self.unit: Unit = hello.unit
         self.boot = hello.boot
@@ -30,10 +39,12 @@ class ControlStream:
             None if hello.tool_groups is None else frozenset(hello.tool_groups)
         )
         self._ping_seconds = ping_seconds
+        self._count_seconds = count_seconds
         self._latest = -1
         self._waiting: Grants | None = None
         self._pending: int | None = None
         self._pending_told: int | None = None
+        self._told_at = 0.0
         self.inbox_pushes = 0
         self._news = anyio.Event()
 
@@ -47,8 +58,9 @@ class ControlStream:
     def push_inbox(self, pending: int) -> None:
         """Have the daemon know how many messages wait, unless it does; the latest number alone counts."""
         self.inbox_pushes += 1
+        is_due = self._pending is not None
         self._pending = None if pending == self._pending_told else pending
-        if self._pending is not None:
+        if self._pending is not None and not (is_due and self._may_wait):
             self._news.set()
 
     def close(self) -> None:
@@ -62,13 +74,19 @@ class ControlStream:
             if grants is not None:
                 yield GrantsPush(grants=grants)
                 continue
-            pending, self._pending = self._pending, None
-            if pending is not None:
-                self._pending_told = pending
+            pause = self._told_at + self._count_seconds - anyio.current_time() if self._may_wait else 0.0
+            if self._pending is not None and pause <= 0:
+                pending, self._pending = self._pending, None
+                self._pending_told, self._told_at = pending, anyio.current_time()
                 yield InboxPush(pending=pending)
                 continue
             self._news = anyio.Event()
-            with anyio.move_on_after(self._ping_seconds) as waited:
+            with anyio.move_on_after(pause if pause > 0 else self._ping_seconds) as waited:
                 await self._news.wait()
-            if waited.cancelled_caught:
+            if waited.cancelled_caught and self._pending is None:
                 yield Ping()
+
+    @property
+    def _may_wait(self) -> bool:
+        """Whether what is to be told is only how many wait, and not whether any do."""
+        return bool(self._pending and self._pending_told)

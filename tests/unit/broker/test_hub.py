@@ -7,7 +7,7 @@ import anyio
 from services.broker.service.hub import ControlHub
 from services.broker.service.stream import ControlStream
 from shared.wire.agents import Grants
-from shared.wire.control import GrantsPush, Hello, Ping
+from shared.wire.control import ControlEvent, GrantsPush, Hello, InboxPush, Ping
 
 BOOT = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 HELLO = Hello(unit="hyperhive", boot=BOOT, revision="1")
@@ -33,6 +33,35 @@ async def test_a_quiet_stream_is_pinged() -> None:
     assert await anext(events) == Ping()
     stream.push(grants(1))
     assert await anext(events) == GrantsPush(grants=grants(1))
+
+
+async def test_that_mail_waits_is_told_at_once_and_how_much_now_and_then() -> None:
+    stream = ControlStream(1, HELLO, count_seconds=60)
+    heard: list[ControlEvent] = []
+
+    async def listen() -> None:
+        heard.extend([event async for event in stream.events()])
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            for pending in (0, 1, 2, 3, 0, 4):
+                stream.push_inbox(pending)
+                await anyio.wait_all_tasks_blocked()
+            stream.close()
+
+    assert heard == [InboxPush(pending=pending) for pending in (0, 1, 0, 4)]
+
+
+async def test_how_much_mail_waits_is_told_when_the_pause_is_over() -> None:
+    stream = ControlStream(1, HELLO, count_seconds=0.01)
+    events = stream.events()
+    stream.push_inbox(1)
+    assert await anext(events) == InboxPush(pending=1)
+    stream.push_inbox(2)
+    stream.push_inbox(3)
+    with anyio.fail_after(5):
+        assert await anext(events) == InboxPush(pending=3)
 
 
 async def test_a_confirmation_counts_from_the_same_start_only() -> None:
