@@ -92,6 +92,15 @@ def _inbox(section: Section) -> Iterator[Row]:
         )
 
 
+def _loose_ends(section: Section) -> Iterator[Row]:
+    many, alone = section["among many"], section["alone"]
+    yield (
+        f"`get_loose_ends` at the broker, {section['rows']:,} open rows of others, to none",
+        "",
+        f"**{section['ratio']:.2f}** (p50 {many['p50_ms']:.2f} to {alone['p50_ms']:.2f} ms)",
+    )
+
+
 def _notices(section: Section) -> Iterator[Row]:
     for name, label in (("from_report", "the driver's report"), ("from_answer", "the broker's answer to it")):
         found = section[name]
@@ -137,6 +146,7 @@ ROWS: dict[str, Callable[[Section], Iterator[Row]]] = {
     "send": _send,
     "calls": _calls,
     "inbox": _inbox,
+    "loose_ends": _loose_ends,
     "wake": _wake,
     "notices": _notices,
     "memory": _memory,
