@@ -58,6 +58,8 @@ def print_page(session: Session, page: MessagePage | ParkedPage, *, empty: str) 
 
 def _heading(message: Message) -> str:
     parts = [f"#{message.id}", f"{message.sender} -> {message.recipient}", format_time(message.sent_at)]
+    if message.origin is not None:
+        parts.append(message.origin.replace(":", " #", 1))
     if message.urgent:
         parts.append("urgent")
     if message.in_reply_to is not None:

@@ -136,4 +136,6 @@ def _print(session: Session, approval: Approval) -> None:
 
 
 def _as_text(value: Any) -> str:  # noqa: ANN401 (any JSON value)
-    return value if isinstance(value, str) else json.dumps(value, indent=2)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value)

@@ -81,6 +81,9 @@ def test_schedules_are_listed_and_approved(hive: Hive, iris: AgentAccess) -> Non
     (row,) = [row for row in hive.ctl("approvals", "list") if row["kind"] == "schedule_prompt"]
     assert (row["agent"], row["id"]) == ("iris", made["approval"])
     hive.ctl("approvals", "approve", str(row["id"]))
+    iris.json("POST", f"/schedules/{made['id']}/fire")
+    assert "iris -> iris" in hive.run("agent", "inbox", "iris").stdout
+    assert f"schedule #{made['id']}" in hive.run("agent", "inbox", "iris").stdout
     (schedule,) = hive.ctl("schedules", "list", "--agent", "iris")
     assert (schedule["id"], schedule["status"], schedule["next_fire_at"]) == (made["id"], "active", at)
     shown = hive.run("schedules", "list").stdout
