@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
+from shared.permissions import ALWAYS_ON_TOOLS, GROUPS, ToolGroup
 from tests.support.access import LEGACY, MODERN, AgentAccess
 from tests.support.claude import Era
 from tests.support.units import Units
@@ -85,7 +86,7 @@ def test_tool_groups_of_a_surface_narrow_and_never_widen(units: Units) -> None:
     surface.start(HIVE_TOOL_GROUPS="meta,inbox")
     try:
         names = {tool["name"] for tool in units.agents["ruth"].list_tools()}
-        assert names == {"set_status"}
+        assert names == ALWAYS_ON_TOOLS | GROUPS[ToolGroup.INBOX].tools
         for tool, group in (("recv", "messaging"), ("get_agent_meta", "meta")):
             error = units.agents["ruth"].call(tool).error()
             assert group in error
