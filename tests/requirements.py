@@ -183,6 +183,10 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
             "that are scattered"
         ),
         "restart.down": "a restart that `down` or a kill of the supervisor cuts off is not done once more",
+        "restart.tried-on": (
+            "an agent that does not come up fails the command that asked for it, keeps its socket, is tried "
+            "on, and told as started once it runs; with bad settings it stays down"
+        ),
         "restart.wait-apart": "a call that waits holds up no other call",
     },
     "spec 5, messages": {

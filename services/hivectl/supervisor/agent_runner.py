@@ -24,7 +24,7 @@ from shared.wire.lifecycle import DriverEventKind, ExitStatus, Job, JobKind
 READY_SECONDS = 30.0
 # Longer than the 120 s that an agent has to end its turn gracefully.
 STOP_SECONDS = 130.0
-_MAX_REASON_CHARACTERS = 1900
+_MAX_REASON_CHARACTERS = 1800
 
 # What ends an agent whatever else is being done with it.
 _AT_ONCE = frozenset({JobKind.KILL, JobKind.DESTROY})
@@ -44,17 +44,15 @@ class AgentRef:
 class AgentUnits(Protocol):
     """Makes the units of an agent and holds their sockets."""
 
-    def build_surfaces(
-        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
-    ) -> dict[str, Keeper]:
+    def build_surfaces(self, agent: AgentRef, listener: KeeperListener) -> dict[str, Keeper]:
         """A keeper for each surface, the agent's own one first.
 
         Raises:
             Misconfigured: when a port is taken.
         """
 
-    def close_sockets(self, agent: AgentRef) -> None:
-        """Give the ports up."""
+    def close_sockets(self, agent: AgentRef, surface: str | None = None) -> None:
+        """Give the ports up, or that of one surface."""
 
 
 class AgentRunner:
@@ -84,6 +82,7 @@ class AgentRunner:
         self._keepers: dict[str, Keeper] = {}
         self._running = False
         self._is_stopping = False
+        self._starting = anyio.CancelScope()
         self._hurried_by: set[JobKind] = set()
         self._ended_untold = False
         self._interrupted: list[Job] = []
@@ -126,15 +125,15 @@ class AgentRunner:
                 self._emit(DriverEventKind.JOB_DONE, job_id=job.id)
 
     async def bring_up(self) -> None:
-        """Start it because it is wanted, and go on trying when it does not come up.
+        """Start it because it is wanted.
 
         Raises:
-            HiveError: when it was not ready in time.
+            HiveError: when it was not ready in time; it is tried again all the same.
         """
         async with self._lock:
             # A job may have been quicker.
             if not self._running:
-                await self._start(persistent=True)
+                await self._start()
 
     async def shut_down(self, *, at_once: bool = False) -> None:
         """Stop it because the hive goes down; it stays wanted. Jobs that this cuts off end with it."""
@@ -151,7 +150,9 @@ class AgentRunner:
         """Part of `KeeperListener`."""
         _log.info("unit_ready", name=name, seconds=round(seconds, 3))
         self._console.say(f"{name:<20} ready {seconds:.1f} s")
-        if not self._running and all(keeper.ready for keeper in self._keepers.values()):
+        # One that is being ended has come too late.
+        is_news = not self._running and not self._is_stopping
+        if is_news and all(keeper.ready for keeper in self._keepers.values()):
             self._running = True
             self._emit(DriverEventKind.STARTED)
 
@@ -159,24 +160,28 @@ class AgentRunner:
         """Part of `KeeperListener`."""
         _log.error("unit_exited", name=name, **exit_.status.model_dump(), restart_in=exit_.restart_in)
         self._console.say(f"{name:<20} {exit_.describe()}")
-        if self._running and name == next(iter(self._keepers.values())).name:
+        surfaces = [surface for surface, keeper in self._keepers.items() if keeper.name == name]
+        if exit_.restart_in is None:
+            # Nobody is going to answer: a refused connection is the truth.
+            for surface in surfaces:
+                self._units.close_sockets(self.agent, surface)
+        if self._running and next(iter(self._keepers)) in surfaces:
             self._running = False
             self._emit(DriverEventKind.CRASHED, exit_=exit_.status)
 
     async def _do(self, kind: JobKind) -> None:
         if kind is JobKind.START:
             if not self._running:
-                await self._start(persistent=False)
+                await self._start()
         elif kind is JobKind.STOP:
             await self._end(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds)
         elif kind is JobKind.KILL:
             await self._end(DriverEventKind.KILLED, grace_seconds=0)
         elif kind is JobKind.RESTART:
             # The sockets stay: calls that come meanwhile wait for the next process.
-            hurried_by = await self._stop_units(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds)
-            if hurried_by:
-                raise HiveError(f"{self.agent.name} was ended at once meanwhile", code="superseded")
-            await self._start(persistent=False)
+            if await self._stop_units(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds):
+                raise self._superseded()
+            await self._start()
         else:
             await self._destroy()
 
@@ -202,24 +207,37 @@ class AgentRunner:
             error = f"the hive went down meanwhile; the next `hivectl up` starts {self.agent.name}"
             self._emit(DriverEventKind.JOB_FAILED, job_id=job.id, error=error)
 
-    async def _start(self, *, persistent: bool) -> None:
-        await self._stop_units(None, grace_seconds=0)
-        keepers = self._keepers = self._units.build_surfaces(self.agent, self, persistent=persistent)
+    async def _start(self) -> None:
+        """Start it. One that does not come up is tried on and on: it is wanted, whoever asked for it."""
+        if await self._stop_units(None, grace_seconds=0):
+            raise self._superseded()
+        keepers = self._keepers = self._units.build_surfaces(self.agent, self)
         outcomes: dict[str, Outcome] = {}
 
         async def start(surface: str, keeper: Keeper) -> None:
             outcomes[surface] = await keeper.start(self._tasks, timeout_seconds=self._ready_seconds)
 
-        async with anyio.create_task_group() as starting:
-            for surface, keeper in keepers.items():
-                starting.start_soon(start, surface, keeper)
+        with anyio.CancelScope() as self._starting:
+            async with anyio.create_task_group() as starting:
+                for surface, keeper in keepers.items():
+                    starting.start_soon(start, surface, keeper)
+        if self._starting.cancelled_caught:
+            raise self._superseded()
         failed = [keepers[surface] for surface, how in outcomes.items() if how is not Outcome.READY]
-        if not failed:
-            return
-        reason = "; ".join(keeper.explain(self._ready_seconds) for keeper in failed)
-        if not persistent:
-            await self._end(None, grace_seconds=0)
-        raise HiveError(reason[:_MAX_REASON_CHARACTERS], code="start_failed")
+        if failed:
+            reason = "; ".join(keeper.explain(self._ready_seconds) for keeper in failed)
+            reason = f"{reason[:_MAX_REASON_CHARACTERS]}\n{self._foretell(failed)}"
+            raise HiveError(reason, code="start_failed")
+
+    def _foretell(self, failed: list[Keeper]) -> str:
+        """What becomes of an agent that did not start, for people."""
+        name = self.agent.name
+        if any(keeper.has_bad_settings for keeper in failed):
+            return f"{name} stays down: mend that, then `hivectl agent start {name}`"
+        return f"{name} is tried again until it comes up; `hivectl agent stop {name}` ends that"
+
+    def _superseded(self) -> HiveError:
+        return HiveError(f"{self.agent.name} was ended at once meanwhile", code="superseded")
 
     async def _end(self, kind: DriverEventKind | None, *, grace_seconds: float) -> None:
         await self._stop_units(kind, grace_seconds=grace_seconds)
@@ -227,18 +245,22 @@ class AgentRunner:
 
     def _hurry(self, kind: JobKind) -> None:
         """Let the job that holds us up wait no longer for a unit to end, or to become ready."""
-        for keeper in self._keepers.values():
-            if self._is_stopping or not keeper.ready:
-                self._hurried_by.add(kind)
+        if not self._lock.locked():
+            return
+        self._hurried_by.add(kind)
+        self._starting.cancel()
+        if self._is_stopping:
+            for keeper in self._keepers.values():
                 keeper.kill_now()
 
     async def _stop_units(self, kind: DriverEventKind | None, *, grace_seconds: float) -> frozenset[JobKind]:
         """Stop what there is, and report it as `kind`; answers which later jobs have cut that short."""
         self._is_stopping = True
+        patience_seconds = 0 if self._hurried_by else grace_seconds
         try:
             async with anyio.create_task_group() as stopping:
                 for keeper in self._keepers.values():
-                    stopping.start_soon(partial(keeper.stop, grace_seconds=grace_seconds))
+                    stopping.start_soon(partial(keeper.stop, grace_seconds=patience_seconds))
         finally:
             self._is_stopping = False
         was_running, self._running, self._keepers = self._running, False, {}

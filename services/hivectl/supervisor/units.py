@@ -76,9 +76,7 @@ class Units:
         )
         return self._keep(spec, http_probe(port), listener, persistent=False)
 
-    def build_surfaces(
-        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
-    ) -> dict[str, Keeper]:
+    def build_surfaces(self, agent: AgentRef, listener: KeeperListener) -> dict[str, Keeper]:
         """A keeper for each surface, the agent's own one first.
 
         Raises:
@@ -92,14 +90,13 @@ class Units:
                 plan.layout, plan.settings.ports, agent.name, agent.port_block, surface
             )
             spec = self._own(f"{surface}-{agent.name}", surface, SURFACE_MODULES[surface], settings, port)
-            keepers[surface] = self._keep(
-                spec, http_probe(port), listener, persistent=persistent, by_fork=True
-            )
+            keepers[surface] = self._keep(spec, http_probe(port), listener, persistent=True, by_fork=True)
         return keepers
 
-    def close_sockets(self, agent: AgentRef) -> None:
-        """Give the agent's ports up."""
-        self.close_block(agent.port_block)
+    def close_sockets(self, agent: AgentRef, surface: str | None = None) -> None:
+        """Give the agent's ports up, or that of one surface."""
+        for one in BUILT_SURFACES if surface is None else (surface,):
+            self._listeners.close(self._plan.settings.ports.surface(agent.port_block, one))
 
     def close_block(self, port_block: int) -> None:
         """Give up the ports of a block."""

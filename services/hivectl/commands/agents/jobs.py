@@ -54,7 +54,8 @@ def _make_command(kind: JobKind, text: str, examples: Examples) -> click.Command
 
 start = _make_command(
     JobKind.START,
-    "Start an agent's processes, and have `up` start it from now on. Does nothing to one that runs.",
+    "Start an agent's processes, and have `up` start it from now on. Does nothing to one that runs.\n\n"
+    "Fails when it does not come up; it is tried again all the same, until it does or is stopped.",
     (("hivectl agent start iris", ""),),
 )
 stop = _make_command(
@@ -70,7 +71,8 @@ kill = _make_command(
 )
 restart = _make_command(
     JobKind.RESTART,
-    "Stop an agent gracefully and start it again. Calls to its surfaces wait meanwhile.",
+    "Stop an agent gracefully and start it again. Calls to its surfaces wait meanwhile.\n\n"
+    "Fails when it does not come up again; it is tried on all the same, and calls go on waiting.",
     (("hivectl agent restart iris", ""),),
 )
 

@@ -29,26 +29,26 @@ class TinyUnits:
         self.directory = directory
         self.script = RUNS
         self.probe: Callable[[], Awaitable[None]] = ready_at_once
+        self.before_launch: Callable[[], Awaitable[None]] = ready_at_once
         self.children: list[Child] = []
         self.listeners = Listeners()
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
 
-    def build_surfaces(
-        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
-    ) -> dict[str, Keeper]:
+    def build_surfaces(self, agent: AgentRef, listener: KeeperListener) -> dict[str, Keeper]:
         self.listeners.bind(self.port, agent.name)
 
         async def launch() -> Child:
+            await self.before_launch()
             self.children.append(spawn(shell_spec(self.directory, self.script)))
             return self.children[-1]
 
         keeper = Keeper(
-            "tiny", launch=launch, probe=self.probe, listener=listener, persistent=persistent, pauses=QUICK
+            "tiny", launch=launch, probe=self.probe, listener=listener, persistent=True, pauses=QUICK
         )
         return {"hyperhive": keeper}
 
-    def close_sockets(self, agent: AgentRef) -> None:
+    def close_sockets(self, agent: AgentRef, surface: str | None = None) -> None:
         self.listeners.close(self.port)
 
     def is_listening(self) -> bool:

@@ -57,6 +57,54 @@ async def test_a_kill_does_not_wait_for_a_start_that_hangs(tmp_path: Path, spool
             assert not scene.units.is_listening()
 
 
+async def test_a_kill_does_not_wait_for_a_restart_that_has_hardly_begun(
+    tmp_path: Path, spool: EventSpool
+) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = await start_deaf(tmp_path, spool, tasks)
+            async with anyio.create_task_group() as jobs:
+                jobs.start_soon(scene.do, JobKind.RESTART)
+                jobs.start_soon(scene.do, JobKind.KILL)
+            assert scene.told()[2:] == ["killed", "job_failed", "job_done"]
+            assert not scene.units.is_listening()
+
+
+@pytest.mark.parametrize("instant", ["stopped", "launching"])
+async def test_a_kill_between_the_stop_and_the_start_of_a_restart_cuts_in(
+    tmp_path: Path, spool: EventSpool, instant: str
+) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tmp_path, spool, tasks, patience_seconds=600)
+            await scene.do(JobKind.START)
+            scene.units.probe = never_ready
+            launching, launch = anyio.Event(), anyio.Event()
+
+            async def wait_to_launch() -> None:
+                launching.set()
+                await launch.wait()
+
+            def kill_once_stopped() -> None:
+                if scene.told()[-1] == "stopped":
+                    jobs.start_soon(scene.do, JobKind.KILL)
+
+            async with anyio.create_task_group() as jobs:
+                if instant == "stopped":
+                    spool.on_append = kill_once_stopped
+                    jobs.start_soon(scene.do, JobKind.RESTART)
+                else:
+                    scene.units.before_launch = wait_to_launch
+                    jobs.start_soon(scene.do, JobKind.RESTART)
+                    await launching.wait()
+                    jobs.start_soon(scene.do, JobKind.KILL)
+                    await anyio.wait_all_tasks_blocked()
+                    launch.set()
+            assert scene.told()[2:] == ["stopped", "job_failed", "job_done"]
+            assert "ended at once" in str(spool.list_oldest(100)[-2].event.error)
+            assert not scene.units.is_listening()
+
+
 async def test_a_destruction_that_fails_owns_up_to_the_end_that_it_hurried(
     tmp_path: Path, spool: EventSpool
 ) -> None:

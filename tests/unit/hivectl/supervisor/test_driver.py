@@ -35,12 +35,10 @@ class Jobs:
 class NoUnits:
     """Agents without surfaces: jobs on them are done at once."""
 
-    def build_surfaces(
-        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
-    ) -> dict[str, Keeper]:
+    def build_surfaces(self, agent: AgentRef, listener: KeeperListener) -> dict[str, Keeper]:
         return {}
 
-    def close_sockets(self, agent: AgentRef) -> None:
+    def close_sockets(self, agent: AgentRef, surface: str | None = None) -> None:
         pass
 
 
