@@ -148,7 +148,6 @@ def create_surface(settings: Settings) -> Surface:
     )
 
     app.include_router(ApiRoutes(describe, wake).build())
-    app.mount("/", host.app)
 
     def stop() -> None:
         host.close_streams()

@@ -37,6 +37,7 @@ class Fault:
     code: int
     message: str
     id: RequestId | None = None
+    data: dict[str, Any] | None = None
 
 
 def parse_message(body: bytes, *, is_handshake: bool) -> dict[str, Any] | Fault:

@@ -1,4 +1,4 @@
-"""The gate before every HTTP endpoint: Host, Origin, credential, Content-Type, body size, in this order.
+"""The gate before every HTTP endpoint: Host, Origin, credential, framing, body type and size, in this order.
 
 Pure ASGI, so that streams pass through unbuffered. It decides who calls, not what the caller may do.
 """
@@ -20,6 +20,8 @@ Authenticate = Callable[[str, str], Awaitable[object | None]]
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 BODY_SECONDS = 30.0
+# Which of several would count is for nobody to guess. MCP's own headers have their own refusal.
+_SINGLE = {b"idempotency-key": "Idempotency-Key", b"x-hive-turn": "X-Hive-Turn"}
 _HOSTS = ("127.0.0.1", "localhost", "[::1]")
 _BEARER = re.compile(rb"bearer +([\x21-\x7e]{1,512})", re.IGNORECASE)
 
@@ -51,7 +53,12 @@ class Guard:
         answer = check_host(request) or check_origin(request)
         if answer is None and not (scope["path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")):
             answer = await self._admit(scope, request)
-        answer = answer or check_content_type(request) or self._check_declared_size(request)
+        answer = (
+            answer
+            or check_framing(request)
+            or check_content_type(request)
+            or self._check_declared_size(request)
+        )
         if answer is None:
             body = _Body(receive, self._max_body_bytes)
             answer = await (body.fill_in_time() if request.has_body else body.fill())
@@ -181,6 +188,17 @@ def check_origin(request: _Head) -> ErrorAnswer | None:
     if origin.startswith(b"http://") and origin.removeprefix(b"http://") in request.own_hosts:
         return None
     return ErrorAnswer(403, "foreign_origin", "requests from other origins are refused")
+
+
+def check_framing(request: _Head) -> ErrorAnswer | None:
+    """400 for a transfer coding but `chunked`: nobody undoes it. 422 for two of what may be there once."""
+    codings = request.headers.get(b"transfer-encoding")
+    if codings is not None and [coding.lower() for coding in codings] != [b"chunked"]:
+        return ErrorAnswer(400, "invalid_input", "the only Transfer-Encoding that is served is `chunked`")
+    for name, shown in _SINGLE.items():
+        if len(request.headers.get(name, ())) > 1:
+            return ErrorAnswer(422, "invalid_input", f"header {shown}: must be there only once")
+    return None
 
 
 def check_content_type(request: _Head) -> ErrorAnswer | None:

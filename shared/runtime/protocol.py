@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from shared.runtime.joined import JoinedTransport
 from shared.runtime.log import get_logger
 
 MAX_HEAD_BYTES = 65_536
-_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+def _write_answer(status: str, code: str, message: str) -> bytes:
+    """An error as `ErrorAnswer` has it, for what never becomes a request; the connection ends with it."""
+    body = json.dumps({"code": code, "message": message, "details": {}, "request_id": None}).encode()
+    head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    return head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+_TOO_LARGE = _write_answer(
+    "431 Request Header Fields Too Large",
+    "limit_exceeded",
+    f"the request line and the headers are over the limit of {MAX_HEAD_BYTES} bytes",
+)
+_TOO_SLOW = _write_answer("408 Request Timeout", "timeout", "the head of the request did not arrive in time")
+_MALFORMED = _write_answer("400 Bad Request", "invalid_input", "this is no HTTP/1.1 request")
+_NO_TUNNEL = _write_answer("400 Bad Request", "invalid_input", "this is no proxy: CONNECT is not served")
 
 log = get_logger()
 
@@ -28,12 +45,15 @@ class LimitedProtocol(HttpToolsProtocol):
     """
 
     head_seconds = 30.0
+    # For the answer to a request whose sender has shut its side down: it may as well have left for good.
+    farewell_seconds = 2.0
 
     _head_open = True
     _head_bytes = 0
     _silent_bytes = 0
     _too_large = False
     _timer: asyncio.TimerHandle | None = None
+    _farewell: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a head."""
@@ -45,8 +65,25 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._stop_timer()
+        if self._farewell is not None:
+            self._farewell.cancel()
         self._abandon()
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own has it
+        """Answer what has been asked in full, though nothing more will come (RFC 9112, section 9.6).
+
+        Who has closed both sides looks the same: an answer that has begun ends here, others get little time.
+        """
+        whole = [cycle for cycle in self._begun if not (cycle.response_complete or cycle.more_body)]
+        if not whole or whole[0].response_started:
+            # What is written meanwhile would be dropped.
+            self._joined.flush()
+            return False
+        whole[-1].keep_alive = False
+        if self._farewell is None:
+            self._farewell = self.loop.call_later(self.farewell_seconds, self.transport.close)
+        return True
 
     def on_message_begin(self) -> None:
         """Start to count."""
@@ -75,6 +112,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_open = False
         self._stop_timer()
         super().on_headers_complete()
+        if self.parser.should_upgrade():
+            return
         # Its task has not begun yet.
         self.cycle.transport = self._joined  # type: ignore[assignment]  # as much of one as it uses
         self._begun = [cycle for cycle in self._begun if not cycle.response_complete]
@@ -90,7 +129,12 @@ class LimitedProtocol(HttpToolsProtocol):
         # What is answered below goes past it.
         self._joined.flush()
         self._silent_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            log.info("request_malformed")
+            self.send_400_response("")
         if self.transport.is_closing():
             return
         if self._silent_bytes > MAX_HEAD_BYTES + len(data):
@@ -100,11 +144,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what the parser could not go on with."""
+        del msg
         if self._too_large:
             self._refuse_size()
         else:
-            self._abandon()
-            super().send_400_response(msg)
+            self._refuse(_MALFORMED)
 
     def shutdown(self) -> None:
         """Close when the answer in progress is out."""
@@ -123,8 +167,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse_size(self) -> None:
         log.warning("request_head_too_large", limit=MAX_HEAD_BYTES)
+        self._refuse(_TOO_LARGE)
+
+    def _refuse(self, answer: bytes) -> None:
         self._abandon()
-        self.transport.write(_TOO_LARGE)
+        self.transport.write(answer)
         self.transport.close()
 
     def _abandon(self) -> None:
@@ -158,5 +205,26 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.write(_TOO_SLOW)
         self.transport.close()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: the request is answered without it, and uvicorn would tell to install a library."""
+    def _feed(self, data: bytes) -> None:
+        """Parse; an offer to go on in another protocol is as if it were not there (RFC 9110, section 7.8).
+
+        The parser stops after the head of a request with one, taking the body for the other protocol's.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                method = self.parser.get_method()
+                if method == b"CONNECT":
+                    self._refuse(_NO_TUNNEL)
+                    return
+                head = [b"%s %s HTTP/%s\r\n" % (method, self.url, self.parser.get_http_version().encode())]
+                head += [b"%s: %s\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+                data = b"".join((*head, b"\r\n", data[offer.args[0] :]))
+                self.parser = httptools.HttpRequestParser(self)
+            else:
+                return
+
+    def _should_upgrade(self) -> bool:
+        """Of a request with an offer nothing is begun: `_feed` gives it once more, without."""
+        return True

@@ -86,7 +86,6 @@ def build_app() -> tuple[ASGIApp, ToolHost]:
         ready=lambda: True,
         shortcut=host.before,
     )
-    app.mount("/", host.app)
     return WithCredential(app), host
 
 

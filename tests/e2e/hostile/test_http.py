@@ -6,12 +6,14 @@ import json
 
 import pytest
 
-from tests.e2e.hostile.surface import PLANTED, Surface, request
+from tests.e2e.hostile.surface import ERAS, PLANTED, Surface, call, request
+from tests.support.claude import Era
 
 PING = json.dumps(request("ping", id=PLANTED)).encode()
 GET = "GET /healthz HTTP/1.1"
 LONG = f"X-Flood: {PLANTED}{'f' * 2_000}"
 CHUNKED = "Transfer-Encoding: chunked"
+BOTH = pytest.mark.parametrize("era", ERAS)
 
 
 @pytest.mark.parametrize(
@@ -202,3 +204,29 @@ def test_an_upgrade_is_not_taken(surface: Surface) -> None:
     )
 
     assert reply.status == 200
+
+
+@BOTH
+def test_a_call_that_offers_an_upgrade_keeps_its_body(surface: Surface, era: Era) -> None:
+    offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAAB")
+    calls = [surface.rpc(call("get_agent_meta", id=number), era, *offer) for number in (1, 2)]
+
+    replies = surface.exchange(*calls, count=2)
+
+    assert [reply.message["id"] for reply in replies] == [1, 2]
+
+
+@BOTH
+def test_a_caller_who_says_no_more_is_answered(surface: Surface, era: Era) -> None:
+    with surface.connection() as wire:
+        wire.send(surface.rpc(call("get_agent_meta", id=5), era))
+        (reply,) = wire.finish()
+
+    assert reply.message["id"] == 5
+
+
+@pytest.mark.parametrize("path", ["//mcp", "/mcp/", "/nothing"])
+def test_a_path_that_is_none_is_refused_in_our_own_shape(surface: Surface, path: str) -> None:
+    (reply,) = surface.exchange(surface.head(f"GET {path} HTTP/1.1") + b"\r\n")
+
+    assert (reply.status, reply.message["code"]) == (404, "not_found")

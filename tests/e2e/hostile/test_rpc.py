@@ -220,6 +220,20 @@ def test_an_unknown_revision_is_refused(surface: Surface, version: str) -> None:
     assert reply.status == 400
 
 
+@pytest.mark.parametrize("version", ["1999-01-01", "2099-01-01", "x" * 5_000])
+def test_who_asks_for_an_unknown_revision_hears_which_there_are(surface: Surface, version: str) -> None:
+    body = {"jsonrpc": "2.0", "id": CALL["id"], "method": "tools/list"}
+
+    (reply,) = surface.exchange(surface.post(json.dumps(body).encode(), f"MCP-Protocol-Version: {version}"))
+
+    error = reply.message["error"]
+    assert (reply.status, error["code"], reply.message["id"]) == (400, -32022, CALL["id"])
+    assert {MODERN, LEGACY} <= set(error["data"]["supported"])
+    assert error["data"]["requested"] == version[:40]
+    assert MODERN in error["message"]
+    check_own_words(reply)
+
+
 @pytest.mark.parametrize("versions", [(MODERN, LEGACY), (MODERN, MODERN)], ids=" then ".join)
 def test_two_revisions_are_refused(surface: Surface, versions: tuple[str, str]) -> None:
     headers = [f"MCP-Protocol-Version: {version}" for version in versions]

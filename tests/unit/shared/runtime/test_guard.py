@@ -236,6 +236,34 @@ def test_json_with_parameters_passes_also_below_a_mount(served: Served) -> None:
         assert served.ask("POST", path, AUTH, kind, body=b"{}") == (200, {"caller": "iris", "size": 2})
 
 
+@pytest.mark.parametrize(
+    "codings",
+    [["gzip, chunked"], ["gzip", "chunked"], ["chunked, chunked"], ["identity, chunked"]],
+    ids=" | ".join,
+)
+def test_a_transfer_coding_that_is_not_undone_is_not_read(served: Served, codings: list[str]) -> None:
+    lines = [f"Transfer-Encoding: {coding}" for coding in codings]
+    head = "\r\n".join(["POST /who HTTP/1.1", f"Host: 127.0.0.1:{served.port}", AUTH, JSON, *lines, "", ""])
+    assert served.raw(head.encode() + b"2\r\n{}\r\n0\r\n\r\n")[0] == 400
+
+
+def test_chunked_is_a_coding_in_any_case(served: Served) -> None:
+    lines = ["POST /who HTTP/1.1", f"Host: 127.0.0.1:{served.port}", AUTH, JSON]
+    head = "\r\n".join([*lines, "Transfer-Encoding: Chunked", "", ""])
+    assert served.raw(head.encode() + b"2\r\n{}\r\n0\r\n\r\n")[0] == 200
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "X-Hive-Turn"])
+@pytest.mark.parametrize("values", [("k1", "k2"), ("k1", "k1")], ids="-".join)
+def test_what_counts_once_may_be_there_once(served: Served, name: str, values: tuple[str, str]) -> None:
+    status, body = served.ask("POST", "/who", AUTH, *(f"{name}: {value}" for value in values))
+    assert (status, body["code"], body["message"]) == (
+        422,
+        "invalid_input",
+        f"header {name}: must be there only once",
+    )
+
+
 def test_request_without_body_needs_no_type(served: Served) -> None:
     assert served.ask("POST", "/who", AUTH, "Content-Length: 0")[0] == 200
 

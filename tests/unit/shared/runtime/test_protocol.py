@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import anyio
 import pytest
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from shared.runtime.protocol import MAX_HEAD_BYTES, LimitedProtocol
@@ -20,9 +22,16 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class HastyProtocol(LimitedProtocol):
-    """Waits for no head."""
+    """Waits for no head, and not for whoever may have left."""
 
     head_seconds = 0.05
+    farewell_seconds = 0.05
+
+
+async def endless() -> AsyncIterator[bytes]:
+    """One piece, and then none."""
+    yield b"first"
+    await anyio.sleep_forever()
 
 
 async def tell_headers(scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,7 +43,15 @@ async def tell_headers(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "lifespan.shutdown.complete"})
         return
     request = Request(scope, receive)
-    await request.body()
+    body = await request.body()
+    if request.url.path == "/echo":
+        await Response(body)(scope, receive, send)
+        return
+    if request.url.path == "/never":
+        await anyio.sleep_forever()
+    if request.url.path == "/stream":
+        await StreamingResponse(endless())(scope, receive, send)
+        return
     told = request.headers["x-value"] if request.url.path == "/value" else sorted(set(request.headers))
     await JSONResponse(told)(scope, receive, send)
 
@@ -68,10 +85,43 @@ def read_to_end(served: Served, *parts: bytes) -> bytes:
         return heard
 
 
+def read_error(heard: bytes) -> tuple[bytes, str]:
+    """Status line and code of the last answer, which must be in our own shape."""
+    head, _, body = heard.rpartition(b"\r\n\r\n")
+    told = json.loads(body)
+    assert told.keys() == {"code", "message", "details", "request_id"}
+    assert b"\r\nConnection: close\r\nContent-Type: application/json" in head
+    return head[head.rindex(b"HTTP/1.1 ") :].partition(b"\r\n")[0], told["code"]
+
+
 def test_a_flood_of_headers_in_one_read_is_refused(served: Served) -> None:
     head = b"GET / HTTP/1.1\r\nHost: x\r\n" + FLOOD * (MAX_HEAD_BYTES // len(FLOOD) + 1) + b"\r\n"
 
-    assert served.raw(head)[0] == 431
+    status, code = read_error(read_to_end(served, head))
+
+    assert (status, code) == (b"HTTP/1.1 431 Request Header Fields Too Large", "limit_exceeded")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (b"nonsense\r\n\r\n", b"400 Bad Request", "invalid_input"),
+        (b"GET / HTTP/9.9\r\n\r\n", b"400 Bad Request", "invalid_input"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"400 Bad Request", "invalid_input"),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", b"400 Bad Request", "invalid_input"),
+        (
+            b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            b"400 Bad Request",
+            "invalid_input",
+        ),
+        (b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", b"400 Bad Request", "invalid_input"),
+    ],
+    ids=["no HTTP", "version", "HTTP/2", "header", "two lengths", "tunnel"],
+)
+def test_what_is_no_request_is_refused_in_our_own_shape(
+    served: Served, request_: bytes, status: bytes, code: str
+) -> None:
+    assert read_error(read_to_end(served, request_)) == (b"HTTP/1.1 " + status, code)
 
 
 def test_a_head_within_the_limit_is_served(served: Served) -> None:
@@ -116,9 +166,9 @@ def test_a_flood_of_trailers_is_cut(served: Served) -> None:
     ids=["nothing", "half a line", "half a head", "an empty line", "half a second request"],
 )
 def test_a_head_that_does_not_come_is_not_waited_for(hasty: Served, parts: Any) -> None:
-    assert read_to_end(hasty, *parts).endswith(
-        b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-    )
+    status, code = read_error(read_to_end(hasty, *parts))
+
+    assert (status, code) == (b"HTTP/1.1 408 Request Timeout", "timeout")
 
 
 def test_a_body_may_take_longer_than_a_head(hasty: Served) -> None:
@@ -130,11 +180,95 @@ def test_a_body_may_take_longer_than_a_head(hasty: Served) -> None:
         assert slow.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
-def test_an_upgrade_is_answered_without_it(served: Served, caplog: pytest.LogCaptureFixture) -> None:
-    upgrade = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+OFFERS = pytest.mark.parametrize(
+    "offer",
+    [
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n",
+        b"Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: a\r\n",
+        b"upgrade: TLS/1.0, h2c\r\nconnection: upgrade\r\n",
+    ],
+    ids=["h2c", "websocket", "two"],
+)
+ECHO = b"POST /echo HTTP/1.1\r\nHost: x\r\n"
 
-    assert served.raw(upgrade)[0] == 200
+
+@OFFERS
+def test_an_upgrade_is_answered_without_it(
+    served: Served, caplog: pytest.LogCaptureFixture, offer: bytes
+) -> None:
+    assert served.raw(b"GET / HTTP/1.1\r\nHost: x\r\n" + offer + b"\r\n")[0] == 200
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 4\r\n\r\nbody", b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"]
+)
+@OFFERS
+def test_a_request_that_offers_an_upgrade_keeps_its_body_and_connection(
+    served: Served, offer: bytes, body: bytes
+) -> None:
+    request = ECHO + offer + body
+    last = b"GET /value HTTP/1.1\r\nHost: x\r\nX-Value: last\r\nConnection: close\r\n\r\n"
+
+    heard = read_to_end(served, request * 3 + last)
+
+    assert heard.count(b"HTTP/1.1 200 OK") == 4
+    assert heard.count(b"\r\n\r\nbodyHTTP/1.1") == 3
+    assert heard.endswith(b'"last"')
+
+
+@OFFERS
+def test_a_request_that_comes_in_pieces_with_an_offer_is_answered(served: Served, offer: bytes) -> None:
+    with socket.create_connection((served.host, served.port), timeout=10) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in ECHO + offer + b"Connection: close\r\nContent-Length: 4\r\n\r\nbody":
+            connection.sendall(bytes([byte]))
+        heard = b"".join(iter(lambda: connection.recv(65_536), b""))
+
+    assert heard.endswith(b"\r\n\r\nbody")
+
+
+def half_close(served: Served, sent: bytes) -> bytes:
+    with socket.create_connection((served.host, served.port), timeout=10) as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_who_says_no_more_is_answered_and_closed(served: Served, times: int) -> None:
+    heard = half_close(served, (ECHO + b"Content-Length: 4\r\n\r\nbody") * times)
+
+    assert heard.count(b"HTTP/1.1 200 OK") == times
+    assert heard.endswith(b"\r\n\r\nbody")
+
+
+@pytest.mark.parametrize(
+    ("sent", "answers"),
+    [
+        (b"", 0),
+        (b"GET /", 0),
+        (ECHO + b"Content-Length: 4\r\n\r\nbo", 0),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + ECHO + b"Content-Length: 4\r\n\r\nbo", 1),
+    ],
+    ids=["nothing", "half a head", "half a body", "half a second request"],
+)
+def test_what_was_not_asked_in_full_is_not_waited_for(served: Served, sent: bytes, answers: int) -> None:
+    assert half_close(served, sent).count(b"HTTP/1.1 ") == answers
+
+
+def test_an_answer_that_takes_long_is_not_kept_for_who_may_have_left(hasty: Served) -> None:
+    assert half_close(hasty, b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n") == b""
+
+
+def test_a_stream_ends_when_its_reader_says_no_more(served: Served) -> None:
+    with socket.create_connection((served.host, served.port), timeout=10) as connection:
+        connection.sendall(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        heard = b""
+        while b"first" not in heard:
+            heard += connection.recv(65_536)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
 
 
 def test_blanks_around_a_value_are_not_part_of_it(served: Served) -> None:
