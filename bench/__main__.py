@@ -17,7 +17,7 @@ import uvloop
 
 from bench.compare import Bounds, Result
 from bench.hive import running_hive
-from bench.sections import calls, inbox, loose_ends, memory, notices, send, tools_list, up, wake
+from bench.sections import calls, inbox, loose_ends, memory, notices, send, sweep, tools_list, up, wake
 from shared.revision import revision
 
 # Those that weigh or time whole hives come first, while no other one runs.
@@ -27,6 +27,7 @@ ALONE: dict[str, Callable[[Bounds], Result]] = {
     "send": send.run,
     "inbox": inbox.run,
     "loose_ends": loose_ends.run,
+    "sweep": sweep.run,
     "wake": wake.run,
 }
 IN_HIVE = {"calls": calls.run, "notices": notices.run, "tools_list": tools_list.run}

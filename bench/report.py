@@ -101,6 +101,19 @@ def _loose_ends(section: Section) -> Iterator[Row]:
     )
 
 
+def _sweep(section: Section) -> Iterator[Row]:
+    for connections, case in section.items():
+        if connections == "stored":
+            continue
+        at = "1 connection" if connections == "1" else f"{connections} connections"
+        figures = f"{case['swept']['p99_ms']:.1f} to {case['quiet']['p99_ms']:.1f} ms"
+        yield (
+            f"p99 of `send`, {at}, while {section['stored']:,} old messages are removed, to a quiet one",
+            "at most 2.0",
+            f"**{case['ratio']:.2f}** ({figures}; {case['rows_a_second']:,} removed a second)",
+        )
+
+
 def _notices(section: Section) -> Iterator[Row]:
     for name, label in (("from_report", "the driver's report"), ("from_answer", "the broker's answer to it")):
         found = section[name]
@@ -147,6 +160,7 @@ ROWS: dict[str, Callable[[Section], Iterator[Row]]] = {
     "calls": _calls,
     "inbox": _inbox,
     "loose_ends": _loose_ends,
+    "sweep": _sweep,
     "wake": _wake,
     "notices": _notices,
     "memory": _memory,

@@ -325,6 +325,11 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "wake.pushed": "the broker tells the daemon how many messages wait at connect and at each change",
         "wake.wait": "GET /api/wait: bearer, cap 30 s, bounded, ends with its caller and with the daemon",
     },
+    "spec 5, retention": {
+        "retention.acked-only": "only messages acked so many days ago are removed, no other, and no approval",
+        "retention.references": "what refers to a removed message goes on, and its id is never used again",
+        "retention.batches": "very many are removed in small batches that messages pass between",
+    },
     "spec 5, per-agent socket": {
         "core-socket.wake": "wake at mcp.sock puts {from: label, to: agent, body} into that agent's inbox",
         "core-socket.labels": "a label that imitates operator, system or an agent is refused",
@@ -366,6 +371,7 @@ GUARANTEES: dict[str, str] = {
     "spec 5, notices": "Notices",
     "spec 5, storage": "Several brokers on one PostgreSQL database",
     "spec 5, system messages": "System messages",
+    "spec 5, retention": "Retention",
 }
 
 REQUIREMENTS: dict[str, Requirement] = {

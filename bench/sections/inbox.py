@@ -26,7 +26,7 @@ INSERT INTO messages (sender, sender_agent_id, recipient, recipient_agent_id, bo
                       state, delivered_count, delivered_at, acked_at, pair, pair_seq)
 SELECT s.name, s.id, r.name, r.id, :body, 1700000000 + i, 0, 0,
        CASE WHEN i % :every = 0 AND r.name <> 'otto' THEN 'pending' ELSE 'acked' END, 1, 1700000001 + i,
-       1700000002 + i, min(s.id, r.id) || '-' || max(s.id, r.id), i
+       unixepoch() - 864000, min(s.id, r.id) || '-' || max(s.id, r.id), i
 FROM message JOIN agents s ON s.id = sender JOIN agents r ON r.id = recipient
 """
 
@@ -43,8 +43,13 @@ def run(bounds: Bounds) -> Result:
 
 
 def _filled(stack: ExitStack, rows: int, *, pending: bool) -> Units:
-    """A broker that was down while its database got so many old messages of ten agents."""
     units = stack.enter_context(running_units(**UNLIMITED))
+    fill(units, rows, pending=pending)
+    return units
+
+
+def fill(units: Units, rows: int, *, pending: bool) -> None:
+    """Have a broker be down while its database gets so many old messages of ten agents."""
     for name in AGENTS:
         units.enlist(name, parent=None if name == AGENTS[0] else AGENTS[0])
     units.broker.kill()
@@ -57,7 +62,6 @@ def _filled(stack: ExitStack, rows: int, *, pending: bool) -> Units:
         db.commit()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     units.broker.start()
-    return units
 
 
 async def _measure(stores: dict[str, Units], bounds: Bounds) -> Result:

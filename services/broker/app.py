@@ -47,6 +47,7 @@ from services.broker.service.parking import ParkingService
 from services.broker.service.readers import ReaderService
 from services.broker.service.refusals import RefusalLog
 from services.broker.service.reminders import DueReminders, ReminderService
+from services.broker.service.retention import Retention
 from services.broker.service.revisions import Revisions
 from services.broker.service.schedules import ScheduleService
 from services.broker.service.settling import Settling
@@ -118,6 +119,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
 
     runs = (
         housekeeping.run,
+        Retention(store, kept_days=settings.messages_kept_days, clock=clock).run,
         bus.run,
         relay.run,
         readers.run,

@@ -51,6 +51,9 @@ class Settings(UnitSettings):
     pair_per_minute: Annotated[int, Field(ge=0, le=1_000_000_000)] = Field(
         default=60, description="messages that two parties may exchange a minute; 0 sets no limit"
     )
+    messages_kept_days: Annotated[int, Field(ge=1, le=36_500)] = Field(
+        default=30, description="days for which a message is kept after its ack; others are kept for ever"
+    )
     max_agents: Annotated[int, Field(ge=1, le=5_843)] = Field(
         default=590, description="agents that may live at once"
     )

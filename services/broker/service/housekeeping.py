@@ -1,6 +1,6 @@
 """What is thrown away: given answers after a day or when they are many, refusals and events after a week.
 
-Messages are not: only their own retention may remove those.
+Messages are not: see `retention`.
 """
 
 from __future__ import annotations

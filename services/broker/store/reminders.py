@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 
 from services.broker.tables import agents, messages, reminder_spills, reminders
 from shared.wire.messages import MessageState
@@ -114,11 +114,14 @@ class ReminderRows:
         return states
 
     def delete_acked_spills(self, *, before: int, limit: int) -> int:
-        """Forget up to `limit` files whose messages were acked before then; returns how many."""
+        """Forget up to `limit` files whose messages were acked before then, or are gone; returns how many."""
         old = (
             select(reminder_spills.c.agent_id, reminder_spills.c.spill)
-            .join_from(reminder_spills, messages, reminder_spills.c.message_id == messages.c.id)
-            .where(reminder_spills.c.created_at < before, messages.c.acked_at < before)
+            .outerjoin_from(reminder_spills, messages, reminder_spills.c.message_id == messages.c.id)
+            .where(
+                reminder_spills.c.created_at < before,
+                or_(messages.c.acked_at < before, messages.c.id.is_(None)),
+            )
             .order_by(reminder_spills.c.created_at)
             .limit(limit)
         )

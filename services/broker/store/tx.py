@@ -17,6 +17,7 @@ from services.broker.store.jobs import JobRows
 from services.broker.store.memory import Memory
 from services.broker.store.messages import MessageRows
 from services.broker.store.news import Item, Topic
+from services.broker.store.old import OldMessages
 from services.broker.store.outbox import OutboxRows
 from services.broker.store.parked import ParkedRows
 from services.broker.store.readers import ReaderRows
@@ -45,6 +46,7 @@ class Tx:
         self.tokens = TokenRows(connection)
         self.messages = MessageRows(connection, gauge)
         self.inbox = InboxRows(connection, gauge)
+        self.old_messages = OldMessages(connection)
         self.parked = ParkedRows(connection, gauge)
         self.refusals = RefusalRows(connection)
         self.reminders = ReminderRows(connection)

@@ -142,6 +142,9 @@ Index("ix_messages_recipient", messages.c.recipient_agent_id, messages.c.id)
 Index("ix_messages_pair", messages.c.pair, messages.c.pair_seq)
 _PARKED = text("state = 'parked'")
 Index("ix_messages_parked", messages.c.id, sqlite_where=_PARKED, postgresql_where=_PARKED)
+# Not on the state: with that as its condition, statements that bind one would be planned anew each time.
+_ACKED = text("acked_at IS NOT NULL")
+Index("ix_messages_acked_at", messages.c.acked_at, sqlite_where=_ACKED, postgresql_where=_ACKED)
 
 # For the hop count of what an agent sends: when it was last handed a row with this many hops.
 handed_hops = Table(

@@ -1,0 +1,35 @@
+"""Messages that were acked long ago: removed, a few at a time. No other row is ever touched here."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, bindparam, delete, literal_column, select
+
+from services.broker.store.prepared import Prepared
+from services.broker.tables import messages
+from shared.wire.messages import MessageState
+
+# In the order of the acks, which is about that of the rows: a batch lies on few pages.
+_OLDEST = (
+    select(messages.c.id)
+    .where(
+        messages.c.acked_at < bindparam("before"),
+        messages.c.state == literal_column(f"'{MessageState.ACKED.value}'"),
+    )
+    .order_by(messages.c.acked_at)
+    .limit(bindparam("at_most"))
+)
+_DELETE = Prepared(delete(messages).where(messages.c.id.in_(_OLDEST)))
+
+
+class OldMessages:
+    """Removes acked messages.
+
+    The writer's memory needs not hear of it: it counts what waits, and these do not.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def delete(self, *, acked_before: int, limit: int) -> int:
+        """Remove up to `limit`, those acked first; returns how many. Their ids are never used again."""
+        return _DELETE.run(self._connection, before=acked_before, at_most=limit)
