@@ -30,7 +30,7 @@ from services.broker.store.tokens import TokenRows
 
 
 class Tx:
-    """One transaction, or a part of it. Holds no state but what to do after the commit.
+    """A transaction, or a part of one; then the next. Holds no state but what to do after the commit.
 
     Args:
         connection: where it runs.
@@ -38,6 +38,7 @@ class Tx:
     """
 
     def __init__(self, connection: Connection, memory: Memory | None = None) -> None:
+        self.connection = connection
         self.hooks: list[Callable[[], None]] = []
         self.news: list[Item] = []
         gauge = None if memory is None else memory.pending

@@ -42,7 +42,7 @@ class NeedsSavepoints(Exception):
     """A unit has failed after it had written, and it has no savepoint to go back to."""
 
 
-def run_unit(connection: Connection, unit: Unit, tx: Tx, *, alone: bool, apart: bool) -> None:
+def run_unit(unit: Unit, tx: Tx, *, alone: bool, apart: bool) -> None:
     """Run one unit: `alone` in its transaction, `apart` in a savepoint, or (neither) just among others.
 
     What gets out fails the batch: an error of the savepoint itself, or one after which all can be done again.
@@ -50,6 +50,7 @@ def run_unit(connection: Connection, unit: Unit, tx: Tx, *, alone: bool, apart: 
     Raises:
         NeedsSavepoints: it failed among others, and what it wrote is still there.
     """
+    connection = tx.connection
     if apart:
         run_plain_ahead(connection, "SAVEPOINT unit")
     changes = 0 if alone or apart else _count_changes(connection)

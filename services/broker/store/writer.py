@@ -75,7 +75,7 @@ class Writer:
         self._engine = engine
         self._memory = Memory()
         # To take one out of the pool and to put it back takes longer than some statements.
-        self._connection: Connection | None = None
+        self._kept: Tx | None = None
         # PostgreSQL ends a transaction at its first error, and sends a savepoint along with what follows it.
         self._always_apart = engine.dialect.name != "sqlite"
         self._take_turn = take_turn
@@ -138,8 +138,8 @@ class Writer:
                 changed = _merge_inboxes(batch)
                 _answer(batch, partial(self._inboxes.on_change, changed))
                 self._tell(batch, changed)
-        if self._connection is not None:
-            self._connection.close()
+        if self._kept is not None:
+            self._kept.connection.close()
 
     def _next_batch(self) -> list[Unit]:
         batch: list[Unit] = []
@@ -162,10 +162,10 @@ class Writer:
     def _commit(self, batch: list[Unit], *, apart: bool, may_repeat: bool = True) -> None:
         committing = False
         try:
-            with self._connected() as connection, connection.begin() as transaction:
-                if self._take_turn is not None and not self._take_turn(connection):
+            with self._connected() as tx, tx.connection.begin() as transaction:
+                if self._take_turn is not None and not self._take_turn(tx.connection):
                     self._memory.clear()
-                self._run(connection, batch, apart=apart)
+                self._run(tx, batch, apart=apart)
                 if len(batch) > 1 or batch[0].error is None:
                     committing = True
                     transaction.commit()
@@ -183,27 +183,25 @@ class Writer:
             self._commit(batch, apart=apart, may_repeat=False)
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
+    def _connected(self) -> Iterator[Tx]:
         """A connection for a batch; of a file the same one, until something goes wrong with it."""
         if self._always_apart:
             with self._engine.connect() as connection:
-                yield connection
+                yield Tx(connection, self._memory)
             return
-        connection = self._connection or self._engine.connect()
-        self._connection = None
+        tx, self._kept = self._kept or Tx(self._engine.connect(), self._memory), None
         try:
-            yield connection
+            yield tx
         except BaseException:
-            connection.close()
+            tx.connection.close()
             raise
-        self._connection = connection
+        self._kept = tx
 
-    def _run(self, connection: Connection, batch: list[Unit], *, apart: bool) -> None:
+    def _run(self, tx: Tx, batch: list[Unit], *, apart: bool) -> None:
         alone = len(batch) == 1
-        tx = Tx(connection, self._memory)
         for unit in batch:
             self._memory.begin_part()
-            run_unit(connection, unit, tx, alone=alone, apart=apart and not alone)
+            run_unit(unit, tx, alone=alone, apart=apart and not alone)
             if unit.error is not None:
                 self._memory.undo_part()
             elif self._memory.pending.is_touched:

@@ -47,6 +47,7 @@ class GrantsKeeper:
         self._known = anyio.Event()
         self._patient_until = time.monotonic() + FIRST_PUSH_WAIT_SECONDS
         self._grants = store.find_grants()
+        self._visible = self._find_visible()
         if self._grants is not None:
             self._known.set()
 
@@ -64,12 +65,12 @@ class GrantsKeeper:
             await anyio.to_thread.run_sync(partial(self._store.save_grants, grants))
         except HiveError as exc:
             log.warning("grants_not_saved", version=grants.version, reason=exc.message)
-        before = self._visible_now()
+        before = self._visible
         self._grants = grants
+        self._visible = self._find_visible()
         self._known.set()
-        after = self._visible_now()
-        if before != after:
-            log.info("grants_changed", version=grants.version, tools=sorted(after))
+        if before != self._visible:
+            log.info("grants_changed", version=grants.version, tools=sorted(self._visible))
             await self._on_change()
 
     async def visible_tools(self) -> frozenset[str]:
@@ -81,13 +82,13 @@ class GrantsKeeper:
         if not self._known.is_set():
             with anyio.move_on_after(self._patient_until - time.monotonic()):
                 await self._known.wait()
-        return self._visible_now()
+        return self._visible
 
     def explain(self, tool: str) -> str:
         """Why a tool is not visible: which of the two that could show it does not, and what would help."""
         return explain_missing_tool(tool, self._requested)
 
-    def _visible_now(self) -> frozenset[str]:
+    def _find_visible(self) -> frozenset[str]:
         held = AGENT_DEFAULT if self._grants is None else frozenset(self._grants.groups)
         groups = narrow_groups(held, self._requested)
         return frozenset(tool for tool in self._tools if is_tool_allowed(tool, groups))
