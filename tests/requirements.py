@@ -187,6 +187,9 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
             "an agent that does not come up fails the command that asked for it, keeps its socket, is tried "
             "on, and told as started once it runs; with bad settings it stays down"
         ),
+        "restart.damaged-alone": (
+            "an agent whose files are damaged is named with what to do, and all others are started"
+        ),
         "restart.wait-apart": "a call that waits holds up no other call",
     },
     "spec 5, messages": {

@@ -23,7 +23,7 @@ from services.hivectl.provision.tokens import (
     read_token,
     replace_token,
 )
-from shared.errors import Conflict, HiveError, NotFound, OutcomeUnknown
+from shared.errors import Conflict, HiveError, NotFound, OutcomeUnknown, Unauthenticated, Unavailable
 from shared.layout import AgentLayout, HiveLayout, PortPlan, check_socket_path
 from shared.runtime.credential import hash_token, new_token, retiring_path
 from shared.runtime.files import remove_private
@@ -76,7 +76,7 @@ def add_agent(
         _make_dirs(paths)
         if not unfinished:
             write_owned(paths.token_file, new_token().encode() + b"\n")
-        token = read_token(paths)
+        token = read_token(paths, mend="remove it, and try again")
         try:
             above = parent or _find_root(registry)
             agent = registry.create_agent(
@@ -102,22 +102,38 @@ def add_agent(
 
 def ensure_agents(
     layout: HiveLayout, registry: AgentRegistry, ports: PortPlan, agents: Iterable[Agent]
-) -> None:
+) -> dict[str, HiveError]:
     """Complete the files of agents that the broker knows: `up` does it for all, as ports may have changed.
 
     A rotation that was interrupted is brought to its end, and the broker told which tokens count: those of
     the files, whatever a database says that was restored from a backup. A lost one is replaced at once.
+
+    Returns:
+        What is wrong with those whose files could not be completed, by name; the others are complete.
+
+    Raises:
+        HiveError: when the broker went away or takes nothing from us.
     """
+    failed: dict[str, HiveError] = {}
     with hive_lock(layout):
         for agent in agents:
-            paths = layout.agent(agent.name)
-            _make_dirs(paths)
-            if not paths.token_file.exists():
-                replace_token(paths, registry, agent.name)
-            finish_rotation(paths, registry, agent.name)
-            confirm_token(paths, registry, agent.name)
-            write_mcp_config(paths, ports, agent.port_block, read_token(paths))
+            try:
+                _ensure_agent(layout.agent(agent.name), registry, ports, agent)
+            except (Unavailable, OutcomeUnknown, Unauthenticated):
+                raise
+            except HiveError as exc:
+                failed[agent.name] = exc
         refresh_hive_file(layout)
+    return failed
+
+
+def _ensure_agent(paths: AgentLayout, registry: AgentRegistry, ports: PortPlan, agent: Agent) -> None:
+    _make_dirs(paths)
+    if not paths.token_file.exists():
+        replace_token(paths, registry, agent.name)
+    finish_rotation(paths, registry, agent.name)
+    confirm_token(paths, registry, agent.name)
+    write_mcp_config(paths, ports, agent.port_block, read_token(paths))
 
 
 def archive_agent(layout: HiveLayout, name: str, agent_id: int) -> None:

@@ -47,6 +47,8 @@ def rotate_token(
 ) -> None:
     """Give an agent a new token. The old one ends after ten minutes, with `now` at once.
 
+    One that is lost or damaged is replaced; then nothing of before goes on.
+
     Raises:
         NotFound: when there is no such agent.
         HiveError: what the broker refused; the old token stays in force.
@@ -54,9 +56,13 @@ def rotate_token(
     agent = registry.get_agent(name)
     paths = layout.agent(name)
     with hive_lock(layout):
-        finish_rotation(paths, registry, name)
-        write_owned(next_token_file(paths), new_token().encode() + b"\n")
-        finish_rotation(paths, registry, name)
+        if _is_damaged(paths):
+            remove_private(next_token_file(paths))
+            replace_token(paths, registry, name)
+        else:
+            finish_rotation(paths, registry, name)
+            write_owned(next_token_file(paths), new_token().encode() + b"\n")
+            finish_rotation(paths, registry, name)
         write_mcp_config(paths, ports, agent.port_block, read_token(paths))
         refresh_hive_file(layout)
         if now:
@@ -124,13 +130,23 @@ def _read_grace(paths: AgentLayout) -> int:
     return min(max(0, ends_at - int(time.time())), GRACE_SECONDS)
 
 
-def read_token(paths: AgentLayout) -> str:
-    """The token in force.
+def read_token(paths: AgentLayout, *, mend: str | None = None) -> str:
+    """The token in force. `mend` says what to do when it is damaged, where rotating it cannot help.
 
     Raises:
         Misconfigured: when the file is missing, or holds no token.
     """
-    return _read(paths.token_file)
+    return _read(paths.token_file, mend)
+
+
+def _is_damaged(paths: AgentLayout) -> bool:
+    try:
+        read_token(paths)
+        if next_token_file(paths).exists():
+            _read(next_token_file(paths))
+    except Misconfigured:
+        return True
+    return False
 
 
 def next_token_file(paths: AgentLayout) -> Path:
@@ -138,12 +154,14 @@ def next_token_file(paths: AgentLayout) -> Path:
     return paths.token_file.with_name("token.next")
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, mend: str | None = None) -> str:
+    name = path.parent.name
+    mend = mend or f"remove it, then `hivectl token rotate {name}` and `hivectl agent start {name}`"
     try:
         token = read_owned(path).decode("ascii", "replace").strip()
     except OSError as exc:
-        raise Misconfigured(f"{path} cannot be read: {exc.strerror}; `hivectl up` mends it") from exc
+        raise Misconfigured(f"{path} cannot be read: {exc.strerror}; {mend}") from exc
     if not TOKEN.fullmatch(token):
         what = "holds no token" if token else "is empty"
-        raise Misconfigured(f"{path} {what}; remove it, and `hivectl up` sees to a new one")
+        raise Misconfigured(f"{path} {what}; {mend}")
     return token

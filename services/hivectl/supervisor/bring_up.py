@@ -21,7 +21,7 @@ from services.hivectl.supervisor.driver import ProcessDriver
 from services.hivectl.supervisor.infrastructure import Infrastructure
 from services.hivectl.supervisor.sender import EventSender
 from services.hivectl.supervisor.units import HivePlan
-from shared.errors import Conflict, HiveError, Unavailable
+from shared.errors import Conflict, HiveError, Misconfigured, Unavailable
 from shared.wire.agents import Agent
 from shared.wire.lifecycle import DriverEventKind, Job, JobKind, JobState
 from shared.wire.names import ROOT_AGENT
@@ -90,9 +90,18 @@ class BringUp:
         tasks.start_soon(self._grant_readers)
 
     async def settle_agents(self, names: Sequence[str]) -> list[Agent]:
-        """Make the agents that are missing, and complete the files of all; answers with those to start."""
-        agents = await anyio.to_thread.run_sync(self._settle_files, names)
+        """Make the agents that are missing, and complete the files of all; answers with those to start.
+
+        One whose files are damaged keeps no other from starting.
+        """
+        agents, damaged = await anyio.to_thread.run_sync(self._settle_files, names)
         wanted = [agent for agent in agents if agent.wanted or agent.name in names]
+        for name, exc in damaged.items():
+            _log.error("agent_files_damaged", agent=name, code=exc.code, reason=exc.message)
+            # Of one that was to stay down nobody asked.
+            if name in names or any(agent.name == name for agent in wanted):
+                self._failed.append(f"{name} did not start: {exc.message}")
+        wanted = [agent for agent in wanted if agent.name not in damaged]
         # All sockets were bound at the start; of an agent that stays down, a refused connection is the truth.
         held = {agent.port_block for agent in wanted}
         blocks = list_blocks(self._plan.layout, self._plan.settings.ports)
@@ -140,18 +149,26 @@ class BringUp:
                     raise
                 await self._link.wait_for_job(under_way)
 
-    def _settle_files(self, names: Sequence[str]) -> list[Agent]:
+    def _settle_files(self, names: Sequence[str]) -> tuple[list[Agent], dict[str, HiveError]]:
+        """All agents, and what is wrong with the files of some."""
         layout, ports = self._plan.layout, self._plan.settings.ports
         token = read_secret(layout.operator_token_file)
         with OperatorClient(f"http://127.0.0.1:{ports.broker}", token) as client:
             known = client.list_agents()
-            ensure_agents(layout, client, ports, known)
+            damaged = ensure_agents(layout, client, ports, known)
             first = [] if any(agent.parent is None for agent in known) else [ROOT_AGENT]
             taken = {agent.name for agent in known}
             for name in dict.fromkeys([*first, *names]):
-                if name not in taken:
+                if name in taken:
+                    continue
+                try:
                     add_agent(layout, client, ports, name)
-            return client.list_agents()
+                except Misconfigured as exc:
+                    # Without a root agent the next one would become it.
+                    if name in first:
+                        raise
+                    damaged[name] = exc
+            return client.list_agents(), damaged
 
     async def _wait_told(self) -> None:
         with anyio.move_on_after(SPOOL_SECONDS) as scope:

@@ -11,6 +11,7 @@ from services.hivectl.provision import (
     HiveSettings,
     add_agent,
     describe_nats,
+    ensure_agents,
     find_settings,
     hive_lock,
     is_hive_file_right,
@@ -52,25 +53,37 @@ def join_running(request: UpRequest, console: Console) -> StartReport | None:
         return None
     with client:
         _check_same(request, client, instance)
-        missing = _list_missing(request, client)
+        missing, damaged = _list_missing(request, client)
         jobs = [queue_job(client, name, JobKind.START, say=console.say) for name in missing]
         ended = [_wait_for(client, job) for job in jobs]
         running = tuple(agent.name for agent in client.list_agents() if agent.running)
-    failed = tuple(f"{job.agent} did not start: {job.error}" for job in ended if job.state is JobState.FAILED)
-    return StartReport(running, failed)
+    failed = damaged | {job.agent: job.error for job in ended if job.state is JobState.FAILED}
+    return StartReport(running, tuple(f"{name} did not start: {why}" for name, why in failed.items()))
 
 
-def _list_missing(request: UpRequest, client: OperatorClient) -> list[str]:
-    """The named agents that do not run; those that do not exist are made."""
+def _list_missing(request: UpRequest, client: OperatorClient) -> tuple[list[str], dict[str, str | None]]:
+    """The named agents that do not run, and what is wrong with those whose files are damaged.
+
+    Those that do not exist are made, and the files of the others completed.
+    """
     ports = (find_settings(request.layout) or HiveSettings()).ports
     agents = {agent.name: agent for agent in client.list_agents()}
-    missing = []
+    missing: list[str] = []
+    damaged: dict[str, str | None] = {}
     for name in dict.fromkeys(request.agents):
-        if name not in agents:
-            agents[name] = add_agent(request.layout, client, ports, name)
-        if not agents[name].running:
+        if name in agents and agents[name].running:
+            continue
+        try:
+            if name in agents:
+                failed = ensure_agents(request.layout, client, ports, [agents[name]])
+                damaged |= {name: exc.message for name, exc in failed.items()}
+            else:
+                add_agent(request.layout, client, ports, name)
+        except Misconfigured as exc:
+            damaged[name] = exc.message
+        if name not in damaged:
             missing.append(name)
-    return missing
+    return missing, damaged
 
 
 def _wait_until_down(layout: HiveLayout) -> None:

@@ -241,6 +241,32 @@ def test_destroyed_is_the_only_notice_of_a_destroy_also_during_a_restart_that_ha
 
 
 @pytest.mark.requirement("hivectl.damage")
+@pytest.mark.requirement("restart.damaged-alone")
+def test_one_agent_s_damaged_files_keep_nobody_else_down(hive: Hive) -> None:
+    hive.ctl("agent", "add", "gina", "--no-start")
+    hive.down()
+    for name in ("iris", "gina"):
+        hive.layout.agent(name).token_file.write_text("damaged")
+    up = hive.ctl("up", "--detach", exits=1)
+    assert sorted(up["agents"]) == ["ruth"]
+    # Of gina, who was to stay down, nothing is said.
+    token = hive.layout.agent("iris").token_file
+    mend = "remove it, then `hivectl token rotate iris` and `hivectl agent start iris`"
+    assert up["failed"] == [f"iris did not start: {token} holds no token; {mend}"]
+    assert not is_open(hive.ports.surface(1, "hyperhive"))
+    again = hive.ctl("up", "--detach", "--agent", "iris", "--agent", "hugo", exits=1)
+    assert sorted(again["agents"]) == ["hugo", "ruth"]
+    assert again["failed"] == up["failed"]
+    hive.ctl("token", "rotate", "iris")
+    hive.ctl("agent", "start", "iris")
+    hive.agent("iris").call("recv").ok()
+    token.unlink()
+    hive.ctl("agent", "stop", "iris")
+    assert sorted(hive.ctl("up", "--detach", "--agent", "iris")["agents"]) == ["hugo", "iris", "ruth"]
+    for name in ("gina", "hugo"):
+        hive.ctl("agent", "destroy", name, "--yes")
+
+
 def test_down_finds_the_supervisor_of_a_damaged_lock_and_doctor_says_that_it_is(hive: Hive) -> None:
     hive.up()
     lock = hive.layout.run_dir / "supervisor.lock"

@@ -301,3 +301,79 @@ def test_a_root_that_cannot_be_made_names_the_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HiveError, match="--root"):
         ensure_hive_files(HiveLayout(tmp_path / "file" / "hive"))
+
+
+def damage(path: Path, how: str) -> None:
+    if how == "a directory":
+        path.unlink(missing_ok=True)
+        path.mkdir()
+    else:
+        path.write_text(how)
+
+
+@pytest.mark.parametrize("how", ["", "two words", "a directory"])
+@pytest.mark.parametrize("file", ["token", "token.next", "mcp.json"])
+def test_damaged_files_of_one_agent_keep_no_other_from_being_completed(
+    layout: HiveLayout, file: str, how: str
+) -> None:
+    registry = Registry()
+    agents = [add_agent(layout, registry, PORTS, name) for name in ("ruth", "iris", "fred")]
+    damage(layout.agent("iris").home / file, how)
+    failed = ensure_agents(layout, registry, PortPlan(9000), agents)
+    if file == "mcp.json" and how != "a directory":
+        assert failed == {}
+        assert_consistent(layout, registry, "iris", block=1)
+    else:
+        assert list(failed) == ["iris"]
+        assert str(layout.agent("iris").home / file) in failed["iris"].message
+    assert_consistent(layout, registry, "ruth")
+    assert_consistent(layout, registry, "fred", block=2)
+
+
+@pytest.mark.parametrize("directory", ["state", "claude", "daemons"])
+def test_so_does_something_else_in_the_place_of_a_directory(layout: HiveLayout, directory: str) -> None:
+    registry = Registry()
+    agents = [add_agent(layout, registry, PORTS, name) for name in ("ruth", "iris")]
+    (layout.agent("ruth").home / directory).rmdir()
+    (layout.agent("ruth").home / directory).write_text("in the way")
+    assert list(ensure_agents(layout, registry, PORTS, agents)) == ["ruth"]
+    assert_consistent(layout, registry, "iris", block=1)
+
+
+def test_a_broker_that_goes_away_meanwhile_is_no_damage_of_an_agent(layout: HiveLayout) -> None:
+    registry = Registry()
+    agent = add_agent(layout, registry, PORTS, "iris")
+    registry.fail_before.add("rotate_token")
+    with pytest.raises(OutcomeUnknown):
+        ensure_agents(layout, registry, PORTS, [agent])
+
+
+@pytest.mark.parametrize("file", ["token", "token.next"])
+def test_a_rotation_replaces_a_damaged_token(layout: HiveLayout, file: str) -> None:
+    registry = Registry()
+    agent = add_agent(layout, registry, PORTS, "iris")
+    before = read_token(layout, "iris")
+    (layout.agent("iris").home / file).write_text("damaged")
+    failed = ensure_agents(layout, registry, PORTS, [agent])
+    assert failed["iris"].message.endswith(
+        "holds no token; remove it, then `hivectl token rotate iris` and `hivectl agent start iris`"
+    )
+    rotate_token(layout, registry, PORTS, "iris", now=False)
+    assert_consistent(layout, registry, "iris")
+    assert read_token(layout, "iris") != before
+    # Nobody can say any more which token went before.
+    assert registry.retiring == {}
+    assert ensure_agents(layout, registry, PORTS, [agent]) == {}
+
+
+def test_a_damaged_token_left_by_an_add_says_that_it_may_be_removed(layout: HiveLayout) -> None:
+    registry = Registry()
+    registry.fail_before.add("create_agent")
+    with pytest.raises(OutcomeUnknown):
+        add_agent(layout, registry, PORTS, "iris")
+    layout.agent("iris").token_file.write_text("")
+    with pytest.raises(Misconfigured, match="is empty; remove it, and try again"):
+        add_agent(layout, registry, PORTS, "iris")
+    layout.agent("iris").token_file.unlink()
+    add_agent(layout, registry, PORTS, "iris")
+    assert_consistent(layout, registry, "iris")
