@@ -84,8 +84,12 @@ def describe_foreign_nats(layout: HiveLayout, settings: HiveSettings, server: Fo
     return NatsFiles(server.url, None, server.broker_settings(), part)
 
 
-def check_nats_url(url: str) -> None:
+def check_nats_url(url: str, *, what: str) -> None:
     """Refuse what is no address, or holds a password: it is shown in process lists and kept in files.
+
+    Args:
+        url: the address.
+        what: the option or the setting that it comes from.
 
     Raises:
         Misconfigured: saying how it must look, and not what it was.
@@ -95,8 +99,9 @@ def check_nats_url(url: str) -> None:
     except ValidationError as exc:
         # Not what pydantic says: that would repeat a password.
         raise Misconfigured(
-            "--nats-url must look like nats://HOST:PORT, without credentials: give those by "
-            "HIVE_BROKER_NATS_USER and HIVE_BROKER_NATS_PASSWORD_FILE; `embedded` means the hive's own server"
+            f"{what} must look like nats://HOST:PORT, without credentials: give those by "
+            "HIVE_BROKER_NATS_USER and HIVE_BROKER_NATS_PASSWORD_FILE; `--nats-url embedded` means the "
+            "hive's own server"
         ) from exc
 
 

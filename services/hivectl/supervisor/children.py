@@ -14,15 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
 import structlog
 
 from services.hivectl.reading import read_json
 from services.hivectl.supervisor.spawn import Child
+from services.hivectl.supervisor.trouble import Trouble
 from shared.errors import Conflict, Misconfigured
 from shared.layout import HiveLayout
 
 _log = structlog.get_logger(__name__)
 _POLL_SECONDS = 0.05
+RETRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,13 @@ class Leftover:
 
 
 class ChildRegister:
-    """The children of this supervisor."""
+    """The children of this supervisor. While `run` runs, what could not be written is, once it can be."""
 
-    def __init__(self, layout: HiveLayout) -> None:
+    def __init__(self, layout: HiveLayout, *, retry_seconds: float = RETRY_SECONDS) -> None:
         self._path = _path(layout)
+        self._retry_seconds = retry_seconds
+        self._stale = anyio.Event()
+        self._trouble = Trouble(_log, failed="children_not_noted", recovered="children_noted_again")
         self._rows: list[tuple[Child, dict[str, str | int]]] = []
         self._us = {"supervisor": os.getpid(), "supervisor_ticks": start_ticks(os.getpid())}
 
@@ -61,7 +67,18 @@ class ChildRegister:
             "start_ticks": start_ticks(child.pid),
             **self._us,
         }
-        self._rows = [(known, of) for known, of in self._rows if known.status is None] + [(child, row)]
+        self._rows.append((child, row))
+        self._write()
+
+    async def run(self) -> None:
+        """Keep the file true until cancelled."""
+        while True:
+            await self._stale.wait()
+            await anyio.sleep(self._retry_seconds)
+            self._write()
+
+    def _write(self) -> None:
+        self._rows = [(child, of) for child, of in self._rows if child.status is None]
         fresh = self._path.with_name(f"{self._path.name}.new")
         try:
             fresh.touch(mode=0o600)
@@ -69,8 +86,12 @@ class ChildRegister:
             fresh.write_text(json.dumps([of for _, of in self._rows]))
             fresh.replace(self._path)
         except OSError as exc:
-            # A full disk must not keep a unit from running; only a later `up` may have to wait for a port.
-            _log.warning("children_not_noted", reason=exc.strerror)
+            # A full disk must not keep a unit from running; until it is tried again, the file is stale.
+            self._trouble.note("storage_failed", reason=exc.strerror)
+            self._stale.set()
+            return
+        self._trouble.clear()
+        self._stale = anyio.Event()
 
     def has(self, pid: int) -> bool:
         """Whether a process is one of these, and not reaped yet."""

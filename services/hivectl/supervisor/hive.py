@@ -88,6 +88,7 @@ class Hive:
         ):
             await tasks.start(self._watch_signals)
             tasks.start_soon(self._rotate_logs)
+            tasks.start_soon(self._children.run)
             if self._fork_server is not None:
                 await tasks.start(self._reaper.run)
                 tasks.start_soon(self._fork_server.run, tasks)

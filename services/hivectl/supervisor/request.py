@@ -27,7 +27,7 @@ from services.hivectl.provision import (
 )
 from services.hivectl.supervisor.listeners import Listeners, check_port_free
 from services.hivectl.supervisor.units import HivePlan
-from shared.errors import InvalidInput
+from shared.errors import InvalidInput, Misconfigured
 from shared.layout import HiveLayout, PortPlan, check_socket_path
 from shared.wire.names import ROOT_AGENT, AgentName, HiveName
 
@@ -59,10 +59,12 @@ def build_request(
 
     Raises:
         InvalidInput: naming the argument and the rule.
-        Misconfigured: for an address of NATS that is none, or holds a password.
     """
     if nats_url not in {None, EMBEDDED}:
-        check_nats_url(str(nats_url))
+        try:
+            check_nats_url(str(nats_url), what="--nats-url")
+        except Misconfigured as exc:
+            raise InvalidInput(exc.message) from exc
     if not _is_utf8(root):
         raise InvalidInput(f"the root {str(root)!r} must be UTF-8; name another with --root or HIVE_ROOT")
     try:
@@ -98,7 +100,8 @@ def settle_plan(request: UpRequest, environ: Mapping[str, str] = os.environ) -> 
     What the caller says wins over `HIVE_*` settings, those over what the last `up` kept, that over defaults.
 
     Raises:
-        Misconfigured: when a port is taken, a path is too long, or a program is missing.
+        InvalidInput: for a port base without room for agents.
+        Misconfigured: when a port is taken, a path is too long, a program is missing or a setting wrong.
     """
     layout = request.layout
     for name in (ROOT_AGENT, *request.agents):
@@ -149,7 +152,7 @@ def _settle_nats(request: UpRequest, environ: Mapping[str, str], kept: HiveSetti
         return None
     given = {name: value for name, value in environ.items() if name.startswith(NATS_PREFIX) and value}
     values = (known if url == known.get(_NATS_URL) else {}) | given | {_NATS_URL: url}
-    check_nats_url(url)
+    check_nats_url(url, what=_NATS_URL)
     return ForeignNats.model_validate(
         {name.removeprefix(NATS_PREFIX).lower(): value for name, value in values.items()}
     )
@@ -174,8 +177,11 @@ def _settle_settings(request: UpRequest, environ: Mapping[str, str], kept: HiveS
         return HiveSettings(port_base=base, hive_name=name, nats=kept.nats)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
-        option = "--port-base" if first["loc"] == ("port_base",) else "--hive-name or HIVE_BROKER_HIVE_NAME"
-        raise InvalidInput(f"{option}: {str(first['msg']).removeprefix('Value error, ')}") from exc
+        reason = str(first["msg"]).removeprefix("Value error, ")
+        if first["loc"] == ("port_base",):
+            raise InvalidInput(f"--port-base: {reason}") from exc
+        # An argument was checked with the others.
+        raise Misconfigured(f"HIVE_BROKER_HIVE_NAME: {reason}") from exc
 
 
 def _given_program(environ: Mapping[str, str]) -> Path | None:

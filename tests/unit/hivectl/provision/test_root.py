@@ -93,5 +93,5 @@ def test_a_server_elsewhere_has_no_reader_unless_its_password_was_put_there(layo
 @pytest.mark.parametrize("url", ["127.0.0.1:4222", "nats://user:secret@host:4222", "http://host", "nats://"])
 def test_an_url_of_nats_is_checked_and_its_secret_not_shown(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
-        check_nats_url(url)
+        check_nats_url(url, what="--nats-url")
     assert "secret" not in caught.value.message

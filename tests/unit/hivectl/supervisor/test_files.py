@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from services.hivectl.supervisor.children import ChildRegister, end_leftovers, list_running, signal_child
@@ -264,3 +265,28 @@ def test_the_launcher_does_not_start_a_unit_whose_supervisor_is_gone(tmp_path: P
         check=False,
     )
     assert (done.returncode, done.stdout) == (143, b"")
+
+
+@pytest.mark.anyio
+async def test_what_could_not_be_written_is_as_soon_as_it_can_be(layout: HiveLayout) -> None:
+    """A directory in the place of the new file stands for a full disk, which root would not notice either."""
+    in_the_way = layout.run_dir / "children.json.new"
+    in_the_way.mkdir()
+    children = ChildRegister(layout, retry_seconds=0.01)
+    first, second = (spawn(shell_spec(layout.root, RUNS)) for _ in range(2))
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(children.run)
+            children.add(first)
+            await anyio.wait_all_tasks_blocked()
+            children.add(second)
+            first.kill()
+            await first.wait()
+            assert list_running(layout) == []
+            in_the_way.rmdir()
+            while not (running := list_running(layout)):  # noqa: ASYNC110 - a file tells nobody
+                await anyio.sleep(0.01)
+            assert [one.pid for one in running] == [second.pid]
+            second.kill()
+            await second.wait()
+            tasks.cancel_scope.cancel()

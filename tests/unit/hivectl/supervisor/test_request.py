@@ -71,8 +71,13 @@ def test_what_was_said_is_kept_and_a_setting_comes_between(root: Path, base: int
 
 
 def test_a_setting_that_is_no_name_is_refused(root: Path, base: int) -> None:
-    with pytest.raises(InvalidInput, match="HIVE_BROKER_HIVE_NAME"):
+    with pytest.raises(Misconfigured, match="HIVE_BROKER_HIVE_NAME"):
         settle_plan(ask(root, base=base), {"HIVE_BROKER_HIVE_NAME": "No Name"})
+
+
+def test_an_argument_that_is_no_name_is_refused_as_one(root: Path) -> None:
+    with pytest.raises(InvalidInput, match="--hive-name"):
+        build_request(root=root, agents=(), port_base=None, nats_url=None, hive_name="No Name")
 
 
 @pytest.mark.parametrize(
@@ -162,12 +167,20 @@ def test_prepare_keeps_a_server_elsewhere_too(root: Path, base: int) -> None:
     assert prepare_files(ask(root, url="embedded"), {})[1].config is not None
 
 
-@pytest.mark.parametrize(
-    "url", ["nats://user:pw@host:4222", "http://host:1", "nats://host:99999999", "nats://[", "nats://a b", ""]
-)
+NO_SERVERS = ["nats://user:pw@host:4222", "http://host:1", "nats://host:99999999", "nats://[", "nats://a b"]
+
+
+@pytest.mark.parametrize("url", [*NO_SERVERS, ""])
 def test_what_is_no_server_is_refused_and_no_password_repeated(root: Path, url: str) -> None:
-    with pytest.raises(Misconfigured, match="--nats-url must look like") as caught:
+    with pytest.raises(InvalidInput, match=r"^--nats-url must look like") as caught:
         ask(root, url=url)
+    assert "pw" not in caught.value.message
+
+
+@pytest.mark.parametrize("url", NO_SERVERS)
+def test_a_setting_that_is_no_server_is_a_wrong_setting(root: Path, base: int, url: str) -> None:
+    with pytest.raises(Misconfigured, match=r"^HIVE_BROKER_NATS_URL must look like") as caught:
+        settle_plan(ask(root, base=base), {"HIVE_BROKER_NATS_URL": url})
     assert "pw" not in caught.value.message
 
 
