@@ -24,13 +24,13 @@ from shared.wire.messages import (
     AckRequest,
     AckResult,
     InboxLevel,
-    Message,
     RecvRequest,
     RecvResult,
     ReleaseRequest,
     ReleaseResult,
     SendRequest,
     SendResult,
+    SentMessage,
     StatesRequest,
     StatesResult,
     StatusText,
@@ -100,13 +100,13 @@ class BrokerClient:
         )
         return await self._link.ask(Call("POST", "/v1/agent/messages", request, key, unsure), SendResult)
 
-    async def get_sent(self, message_id: int) -> Message:
+    async def get_sent(self, message_id: int) -> SentMessage:
         """How a message that this agent sent stands; its body is left out.
 
         Raises:
             NotFound: when there is none by this id that this agent sent.
         """
-        return await self._link.ask(Call("GET", f"/v1/agent/messages/{message_id:d}"), Message)
+        return await self._link.ask(Call("GET", f"/v1/agent/messages/{message_id:d}"), SentMessage)
 
     async def recv(self, request: RecvRequest, key: str) -> RecvResult:
         """Hand out rows. A repeat under the same `key` hands out the same ones."""

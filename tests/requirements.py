@@ -328,6 +328,12 @@ _BY_SOURCE: dict[str, dict[str, str]] = {
         "wake.pushed": "the broker tells the daemon how many messages wait at connect and at each change",
         "wake.wait": "GET /api/wait: bearer, cap 30 s, bounded, ends with its caller and with the daemon",
     },
+    "issue 4, delivery state": {
+        "sent.state": "a sender sees how its message stands, how often it was handed out, and its recipient",
+        "sent.operator": "the operator sees what they, or an agent, sent and nobody acked, and any message",
+        "sent.loose-end": "a message that an agent lets wait for an hour is a loose end of its sender",
+        "sent.command": "hivectl inbox sent lists what waits, and shows a single message",
+    },
     "spec 5, retention": {
         "retention.acked-only": "only messages acked so many days ago are removed, no other, and no approval",
         "retention.references": "what refers to a removed message goes on, and its id is never used again",

@@ -50,6 +50,7 @@ from services.broker.service.reminders import DueReminders, ReminderService
 from services.broker.service.retention import Retention
 from services.broker.service.revisions import Revisions
 from services.broker.service.schedules import ScheduleService
+from services.broker.service.sent import SentService
 from services.broker.service.settling import Settling
 from services.broker.service.startup import working
 from services.broker.service.status import StatusService
@@ -82,6 +83,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     refusals = RefusalLog(store, clock=clock)
     answers = AnswerMeter()
     messages = MessageService(store, hub, refusals, answers=answers, limits=limits, clock=clock)
+    sent = SentService(store, hub)
     inbox = InboxService(store, refusals, answers=answers, clock=clock)
     agents = AgentService(store, hub, identity=identity, max_agents=settings.max_agents, clock=clock)
     waking = _Waking(
@@ -92,7 +94,6 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         WakeService(store, hub, refusals, answers=answers, limits=limits, clock=clock),
     )
     access = AccessService(store, hub, on_tokens_changed=callers.forget, clock=clock)
-    housekeeping = Housekeeping(store, clock=clock, answers=answers)
 
     bus = _build_bus(settings)
     relay = Relay(store, bus)
@@ -109,7 +110,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
 
     transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
-    planning = _Planning(store, settings, limits, answers, clock=clock, at_step=at_step)
+    planning = _Planning(store, hub, settings, limits, answers, clock=clock, at_step=at_step)
     hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle, clock=clock)
 
     def stop() -> None:
@@ -118,7 +119,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         planning.approvals.close()
 
     runs = (
-        housekeeping.run,
+        Housekeeping(store, clock=clock, answers=answers).run,
         Retention(store, kept_days=settings.messages_kept_days, clock=clock).run,
         bus.run,
         relay.run,
@@ -146,11 +147,11 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         ready=lambda: store.is_ready,
         shortcut=partial(QuickRoutes, messages=messages, inbox=inbox),
     )
-    app.include_router(AgentRoutes(agents, messages, inbox, StatusService(store, clock=clock)).build())
+    app.include_router(AgentRoutes(agents, messages, sent, inbox, StatusService(store, clock=clock)).build())
     app.include_router(ControlRoutes(control).build())
     app.include_router(OperatorRoutes(hive, agents, access).build())
     app.include_router(MailRoutes(messages, inbox, waking.wakes).build())
-    app.include_router(ReviewRoutes(ParkingService(store), refusals, TodoReview(store, hub)).build())
+    app.include_router(ReviewRoutes(ParkingService(store), refusals, TodoReview(store, hub), sent).build())
     for router in planning.routers:
         app.include_router(router)
     app.include_router(DriverRoutes(lifecycle, readers).build())
@@ -175,6 +176,7 @@ class _Planning:
     def __init__(
         self,
         store: Store,
+        hub: ControlHub,
         settings: Settings,
         limits: Limits,
         answers: AnswerMeter,
@@ -203,7 +205,7 @@ class _Planning:
         schedules = ScheduleService(store, asking, firing, answers=answers, clock=clock, wake=self.due.wake)
         families = (
             ReminderRoutes(reminders),
-            ApprovalRoutes(self.approvals, LooseEndService(store)),
+            ApprovalRoutes(self.approvals, LooseEndService(store, hub, clock=clock)),
             ScheduleRoutes(schedules),
         )
         self.routers = [

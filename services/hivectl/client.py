@@ -24,6 +24,8 @@ from shared.wire.messages import (
     SendRequest,
     SendResult,
     Sent,
+    SentMessage,
+    SentPage,
 )
 from shared.wire.notices import GrantReader, NoticeReader
 from shared.wire.refusals import RefusalPage, RefusalQuery
@@ -134,6 +136,14 @@ class OperatorClient:
     def list_parked(self, *, limit: int, before: int | None) -> ParkedPage:
         params = {"limit": limit} if before is None else {"limit": limit, "before": before}
         return self._parse(ParkedPage, self._call("GET", "/parked", params=params))
+
+    def list_sent(self, agent: str | None, *, limit: int, before: int | None) -> SentPage:
+        path = "/sent" if agent is None else f"/agents/{agent}/sent"
+        params = {"limit": limit} if before is None else {"limit": limit, "before": before}
+        return self._parse(SentPage, self._call("GET", path, params=params))
+
+    def get_message(self, message_id: int) -> SentMessage:
+        return self._parse(SentMessage, self._call("GET", f"/messages/{message_id}"))
 
     def release_parked(self, message_id: int) -> Message:
         return self._parse(Message, self._call("POST", f"/messages/{message_id}/release"))

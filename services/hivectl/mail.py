@@ -10,7 +10,8 @@ import click
 from services.hivectl.names import MESSAGE_ID
 from services.hivectl.render import format_time, safe, safe_block
 from services.hivectl.session import Session
-from shared.wire.messages import Message, MessagePage, MessageState, ParkedPage
+from shared.wire.messages import Message, MessagePage, MessageState, ParkedPage, SentMessage, SentPage
+from shared.wire.names import OPERATOR
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +42,7 @@ def page_options(function: F) -> F:
     return include(range_options(function))
 
 
-def print_page(session: Session, page: MessagePage | ParkedPage, *, empty: str) -> None:
+def print_page(session: Session, page: MessagePage | ParkedPage | SentPage, *, empty: str) -> None:
     """All messages of a page, newest last; in JSON a bare array."""
     if session.as_json:
         session.emit_json([message.model_dump(mode="json") for message in page.messages])
@@ -52,8 +53,13 @@ def print_page(session: Session, page: MessagePage | ParkedPage, *, empty: str) 
     if page.more:
         session.note(f"older ones: --before {page.messages[0].id}")
     for message in page.messages:
-        click.echo(_heading(message))
-        click.echo(safe_block(message.body, indent=_BAR))
+        print_message(message)
+
+
+def print_message(message: Message) -> None:
+    """One message, with its body."""
+    click.echo(_heading(message))
+    click.echo(safe_block(message.body, indent=_BAR))
 
 
 def _heading(message: Message) -> str:
@@ -64,8 +70,13 @@ def _heading(message: Message) -> str:
         parts.append("urgent")
     if message.in_reply_to is not None:
         parts.append(f"re #{message.in_reply_to}")
-    if message.state is not MessageState.PENDING:
+    if message.state is not MessageState.PENDING or isinstance(message, SentMessage):
         parts.append(message.state)
+    if isinstance(message, SentMessage):
+        count = message.delivered_count
+        parts.append("handed out once" if count == 1 else f"handed out {count} times")
+        if message.recipient_state != OPERATOR:
+            parts.append(f"{message.recipient} is {message.recipient_state}")
     if message.failed_turns:
         parts.append(f"{message.failed_turns} failed turn{'' if message.failed_turns == 1 else 's'}")
     return safe("  ".join(parts))

@@ -10,6 +10,7 @@ class LooseEnd(WireResult):
 
     `reminder`: `summary`, `due_at`, `held`. `inbox`: `undelivered`. `approval`: `asks` (its kind), `summary`,
     `created_at`, `deadline_at`. `todo`: `subsystem`, `key`, `summary`, `detail`, `updated_at`.
+    `sent`: `summary`, `created_at`.
     """
 
     kind: str

@@ -89,6 +89,14 @@ class Message(WireResult):
     origin: str | None = Field(default=None, description='"reminder:7" where a reminder made it, else null')
 
 
+class SentMessage(Message):
+    """A row as its sender sees it; to senders that are agents the body stays empty."""
+
+    recipient_state: str = Field(
+        description='"running", "stopped", "destroyed" or, for the operator, "operator"'
+    )
+
+
 class RecvResult(WireResult):
     """The rows handed out, urgent first, then oldest, and how many more are pending."""
 
@@ -175,6 +183,13 @@ class MessagePage(WireResult):
 
     messages: list[Message]
     pending: int
+    more: bool = False
+
+
+class SentPage(WireResult):
+    """What one has sent and nobody has acked yet, newest last, and whether older ones exist."""
+
+    messages: list[SentMessage]
     more: bool = False
 
 

@@ -136,7 +136,7 @@ def test_with_the_broker_down_todos_are_there_and_the_rest_is_named(
     units.broker.kill()
     try:
         shape = shape_of(iris)
-        assert shape["unavailable"] == ["inbox", "approval", "reminder"]
+        assert shape["unavailable"] == ["inbox", "approval", "reminder", "sent"]
         assert [row["kind"] for row in shape["loose_ends"]] == ["todo"]
     finally:
         units.broker.start()

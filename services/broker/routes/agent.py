@@ -13,19 +13,20 @@ from services.broker.routes.trees import agent_router
 from services.broker.service.agents import AgentService
 from services.broker.service.inbox import InboxService
 from services.broker.service.messages import MessageService
+from services.broker.service.sent import SentService
 from services.broker.service.status import StatusService
 from shared.wire.agents import AgentMeta, AgentSelf
 from shared.wire.messages import (
     AckRequest,
     AckResult,
     InboxLevel,
-    Message,
     RecvRequest,
     RecvResult,
     ReleaseRequest,
     ReleaseResult,
     SendRequest,
     SendResult,
+    SentMessage,
     StatesRequest,
     StatesResult,
     StatusText,
@@ -38,6 +39,7 @@ class AgentRoutes:
 
     agents: AgentService
     messages: MessageService
+    sent: SentService
     inbox: InboxService
     status: StatusService
 
@@ -59,9 +61,9 @@ class AgentRoutes:
             return await self.messages.send(me, request, key=key)
 
         @router.get("/messages/{message_id}", responses=declare(404))
-        async def get_sent(me: AsAgent, message_id: IdInPath) -> Message:
+        async def get_sent(me: AsAgent, message_id: IdInPath) -> SentMessage:
             """How a message that the caller sent stands; without its body."""
-            return await self.messages.get_sent(me, message_id)
+            return await self.sent.get_own(me, message_id)
 
     def _add_inbox(self, router: APIRouter) -> None:
         @router.post("/inbox/recv", responses=declare(409, body=True))

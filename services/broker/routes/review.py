@@ -12,8 +12,9 @@ from services.broker.routes.failures import declare
 from services.broker.routes.trees import operator_router
 from services.broker.service.parking import ParkingService
 from services.broker.service.refusals import RefusalLog
+from services.broker.service.sent import SentService
 from services.broker.service.todos import TodoReview
-from shared.wire.messages import Message, ParkedPage
+from shared.wire.messages import Message, ParkedPage, SentMessage, SentPage
 from shared.wire.model import MAX_ID
 from shared.wire.names import AgentName
 from shared.wire.refusals import RefusalPage, RefusalQuery
@@ -39,6 +40,7 @@ class ReviewRoutes:
     parking: ParkingService
     refusals: RefusalLog
     todos: TodoReview
+    sent: SentService
 
     def build(self) -> APIRouter:
         router = operator_router("review")
@@ -54,6 +56,25 @@ class ReviewRoutes:
         async def release_parked(message_id: IdInPath) -> Message:
             """Make a parked message pending again, with five new attempts."""
             return await self.parking.release(message_id)
+
+        @router.get("/messages/{message_id}", responses=declare(404))
+        async def get_message(message_id: IdInPath) -> SentMessage:
+            """How any message stands, and its recipient."""
+            return await self.sent.get(message_id)
+
+        @router.get("/sent", responses=declare())
+        async def list_sent(
+            limit: Annotated[int, Query(ge=1, le=500)] = 50, before: Before = None
+        ) -> SentPage:
+            """What the operator has sent and nobody has acked yet."""
+            return await self.sent.get_page(None, limit=limit, before=before)
+
+        @router.get("/agents/{name}/sent", responses=declare(404))
+        async def list_agent_sent(
+            name: NameInPath, limit: Annotated[int, Query(ge=1, le=500)] = 50, before: Before = None
+        ) -> SentPage:
+            """What an agent has sent and nobody has acked yet."""
+            return await self.sent.get_page(name, limit=limit, before=before)
 
         @router.get("/refusals", responses=declare())
         async def list_refusals(query: Annotated[RefusalQuery, Depends(_refusal_query)]) -> RefusalPage:

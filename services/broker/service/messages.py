@@ -27,7 +27,7 @@ from services.broker.store.messages import NewMessage
 from shared.errors import HiveError, NotFound
 from shared.permissions import Capability
 from shared.runtime.log import hears_debug
-from shared.wire.messages import Message, SendRequest, SendResult, Sent
+from shared.wire.messages import SendRequest, SendResult, Sent
 from shared.wire.names import EVERYBODY, OPERATOR
 
 _log = structlog.get_logger(__name__)
@@ -112,22 +112,6 @@ class MessageService:
             ids = [row.id for row in result.sent][:20]
             _log.debug("message_stored", sender=who, ids=ids, size=len(request.body))
         return result
-
-    async def get_sent(self, caller: AgentCaller, message_id: int) -> Message:
-        """How a message stands that the caller sent, without its body.
-
-        Raises:
-            NotFound: when the caller sent none by this id.
-        """
-
-        def work(tx: Tx) -> Message:
-            require_tool(get_self(tx, caller), "send")
-            found = tx.messages.find_sent(message_id, sender_id=caller.agent_id)
-            if found is None:
-                raise NotFound(f"you sent no message #{message_id}")
-            return found
-
-        return await self._store.read(work)
 
 
 def _compose(

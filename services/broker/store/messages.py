@@ -45,7 +45,6 @@ class Replied:
 
 
 _PENDING = MessageState.PENDING.value
-_FIND = select(*HEAD).where(messages.c.id == bindparam("message_id"))
 _MESSAGE = [field.name for field in fields(NewMessage)]
 _INSERT = Prepared(
     insert(messages)
@@ -103,12 +102,6 @@ class MessageRows:
         if self._gauge is not None:
             self._gauge.add(message.recipient_agent_id, 1)
         return int(key)
-
-    def find_sent(self, message_id: int, *, sender_id: int) -> Message | None:
-        """A message, without its body, that this agent sent."""
-        query = _FIND.where(messages.c.sender_agent_id == sender_id)
-        row = self._connection.execute(query, {"message_id": message_id}).first()
-        return None if row is None else decode(row, body="")
 
     def find_replied(self, message_id: int, *, party_id: int | None) -> Replied | None:
         """A message that this agent (None: the operator) sent or received; else None."""

@@ -145,6 +145,14 @@ Index("ix_messages_parked", messages.c.id, sqlite_where=_PARKED, postgresql_wher
 # Not on the state: with that as its condition, statements that bind one would be planned anew each time.
 _ACKED = text("acked_at IS NOT NULL")
 Index("ix_messages_acked_at", messages.c.acked_at, sqlite_where=_ACKED, postgresql_where=_ACKED)
+_UNACKED = text("acked_at IS NULL")
+Index(
+    "ix_messages_unacked",
+    messages.c.sender_agent_id,
+    messages.c.id,
+    sqlite_where=_UNACKED,
+    postgresql_where=_UNACKED,
+)
 
 # For the hop count of what an agent sends: when it was last handed a row with this many hops.
 handed_hops = Table(

@@ -6,7 +6,7 @@ import click
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.command import HiveGroup, pass_session
-from services.hivectl.mail import page_options, print_page, range_options
+from services.hivectl.mail import page_options, print_message, print_page, range_options
 from services.hivectl.names import AGENT_NAME, MESSAGE_ID
 from services.hivectl.outgoing import check_body, send_message
 from services.hivectl.render import safe
@@ -26,6 +26,7 @@ from shared.wire.names import SYSTEM
         ('hivectl inbox reply 12 "yes, go ahead"', "answers message 12 in its thread"),
         ("hivectl inbox ack 12", "marks everything up to message 12 as read"),
         ("hivectl inbox parked", "messages that agents' turns failed on"),
+        ("hivectl inbox sent", "what you sent and nobody has acked yet"),
         ("hivectl inbox --all --limit 200 --json", ""),
     ),
 )
@@ -127,6 +128,37 @@ def parked(session: Session, limit: int, before: int | None) -> None:
     with session.open_client() as client:
         page = client.list_parked(limit=limit, before=before)
     print_page(session, page, empty="no message is parked")
+
+
+@inbox.command(
+    examples=(
+        ("hivectl inbox sent", "what you sent and nobody has acked yet"),
+        ("hivectl inbox sent --agent iris", "the same of an agent"),
+        ("hivectl inbox sent 12", "how message 12 stands, whoever sent it"),
+    ),
+)
+@click.argument("message_id", type=MESSAGE_ID, metavar="[ID]", required=False)
+@click.option("--agent", type=AGENT_NAME, metavar="NAME", help="What this agent sent, instead of your own.")
+@range_options
+@pass_session
+def sent(session: Session, message_id: int | None, agent: str | None, limit: int, before: int | None) -> None:
+    """Show what was sent and is not acked yet: its state, how often it was handed out, how its recipient is.
+
+    With ID this one message, also when it was acked.
+    """
+    if message_id is None:
+        with session.open_client() as client:
+            page = client.list_sent(agent, limit=limit, before=before)
+        print_page(session, page, empty="nothing that was sent waits")
+        return
+    if agent is not None:
+        raise click.UsageError("give ID or --agent, not both")
+    with session.open_client() as client:
+        message = client.get_message(message_id)
+    if session.as_json:
+        session.emit_json(message.model_dump(mode="json"))
+        return
+    print_message(message)
 
 
 @inbox.command(examples=(("hivectl inbox release 12", ""),))

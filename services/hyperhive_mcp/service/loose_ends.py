@@ -21,6 +21,7 @@ SOURCE_SECONDS: Final = 5.0
 MAX_BYTES: Final = 36_000
 _ELSEWHERE: Final = {
     "inbox": "ack_until marks mail as dealt with",
+    "sent": "it waits for its recipient, and nothing is to be done",
     "matrix": "mark_read and resolve_invite deal with rooms and invites",
     "task": "kill ends a task",
 }
@@ -116,9 +117,9 @@ def _fitting(rows: Sequence[LooseEnd]) -> list[LooseEnd]:
 
 
 class BrokerSource:
-    """What the broker knows of: mail, approvals, reminders."""
+    """What the broker knows of: mail, approvals, reminders, and what was sent and still waits."""
 
-    kinds = ("inbox", "approval", "reminder")
+    kinds = ("inbox", "approval", "reminder", "sent")
     cancellable = ("approval", "reminder")
 
     def __init__(self, broker: BrokerClient, reminders: ReminderService) -> None:

@@ -119,3 +119,22 @@ def test_a_send_of_unknown_fate_is_in_the_audit_although_the_surface_alone_knew_
     (row,) = rows()
     assert (row["sender"], row["recipient"], row["size"]) == ("iris", "ruth", len("secret words"))
     assert "secret words" not in str(row)
+
+
+@pytest.mark.requirement("sent.command")
+def test_what_was_sent_is_shown_with_how_it_stands(hive: Hive, iris: AgentAccess) -> None:
+    number = hive.operator.send("iris", "are you there?\x1b[2J")
+    (row,) = [row for row in hive.ctl("inbox", "sent") if row["id"] == number]
+    assert (row["state"], row["delivered_count"], row["recipient_state"]) == ("pending", 0, "running")
+    iris.json("POST", "/inbox/recv", {})
+    shown = hive.run("inbox", "sent", str(number)).stdout
+    assert "delivered  handed out once  iris is running" in shown
+    assert "are you there?\\x1b[2J" in shown
+    iris.drain()
+    assert [row for row in hive.ctl("inbox", "sent") if row["id"] == number] == []
+    assert hive.ctl("inbox", "sent", str(number))["state"] == "acked"
+    hive.ctl("inbox", "sent", "999999", exits=4)
+
+    sent = iris.json("POST", "/messages", {"to": "operator", "body": "here"})["sent"]
+    (row,) = [row for row in hive.ctl("inbox", "sent", "--agent", "iris") if row["id"] == sent[0]["id"]]
+    assert row["recipient_state"] == "operator"

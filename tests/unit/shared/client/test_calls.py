@@ -39,7 +39,7 @@ async def test_calls_go_where_the_contract_says_and_answers_are_parsed(connect: 
     steps = [
         answer(200, SELF),
         answer(201, SENT),
-        answer(200, MESSAGE),
+        answer(200, MESSAGE | {"recipient_state": "stopped"}),
         answer(200, {"messages": [MESSAGE], "pending": 2}),
         answer(200, {"acked": 1, "stayed": [], "stayed_count": 0}),
         answer(200, {"released": 1}),
