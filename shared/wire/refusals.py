@@ -18,7 +18,8 @@ class Refusal(WireResult):
 
     Also those that were stored and parked later (`parked`), and those of which the sender could not be told
     whether they were stored (`outcome_unknown`, each counted at least once). `reason` is what the sender was
-    told, or what is known; it and `size`, the bytes of the body, are of the last one.
+    told, or what is known; it and `size`, the bytes of the body, are of the last one, and so is `id`: what is
+    counted up moves to the end.
     """
 
     id: int

@@ -77,7 +77,8 @@ class RefusalLog:
         """Write what has been counted, in transactions of its own; what cannot be stored stays counted."""
         async with self._writing:
             while self._waiting:
-                batch = [self._take(kind) for kind in list(self._waiting)[:BATCH]]
+                kinds = sorted(self._waiting, key=lambda kind: self._waiting[kind].last_at)
+                batch = [self._take(kind) for kind in kinds[:BATCH]]
                 try:
                     await self._store.write(partial(_keep, batch=batch))
                 except HiveError as exc:
@@ -105,7 +106,8 @@ class RefusalLog:
 
     def _add(self, new: NewRefusals) -> None:
         kind = (new.sender, new.recipient, new.code)
-        known = self._waiting.get(kind)
+        # It goes to the end: of one second, too, the last one is the newest.
+        known = self._waiting.pop(kind, None)
         if known is None:
             self._kinds[new.sender] += 1
         else:
@@ -116,10 +118,10 @@ class RefusalLog:
 
 def _keep(tx: Tx, *, batch: list[NewRefusals]) -> None:
     for new in batch:
-        is_known = new.recipient in _NAMES or tx.agents.find_by_name(new.recipient) is not None
-        tx.refusals.add(
-            new if is_known else replace(new, recipient=UNKNOWN_RECIPIENT), since=new.last_at - ENTRY_SECONDS
-        )
+        since = new.last_at - ENTRY_SECONDS
+        # Who was destroyed meanwhile was somebody.
+        is_known = new.recipient in _NAMES or tx.agents.has_lived(new.recipient, since=since)
+        tx.refusals.add(new if is_known else replace(new, recipient=UNKNOWN_RECIPIENT), since=since)
     for sender in {new.sender for new in batch}:
         tx.refusals.trim(keep=KEPT_OF_SENDER, sender=sender)
     tx.refusals.trim(keep=KEPT_ROWS)

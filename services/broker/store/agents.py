@@ -122,6 +122,13 @@ class AgentRows:
         known = None if self._known is None else self._known.find_by_name(name)
         return known or self._keep(_LIVE_BY_NAME.first(self._connection, name=name))
 
+    def has_lived(self, name: str, *, since: int) -> bool:
+        """Whether an agent of that name lives, or was destroyed at `since` or later."""
+        if self.find_by_name(name) is not None:
+            return True
+        ended = select(agents.c.id).where(agents.c.name == name, agents.c.destroyed_at >= since)
+        return self._connection.scalar(ended.limit(1)) is not None
+
     def list_live(self) -> list[AgentRow]:
         """All live agents, by id."""
         return [_decode(row) for row in self._connection.execute(_LIVE.order_by(agents.c.id))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, true, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, true
 
 from services.broker.tables import refusals
 from shared.wire.refusals import Refusal
@@ -16,7 +16,7 @@ _SAME = (
     & (refusals.c.code == bindparam("code"))
 )
 _FIND = (
-    select(refusals.c.id)
+    select(refusals.c.id, refusals.c.times, refusals.c.first_at)
     .where(_SAME, refusals.c.first_at > bindparam("since"))
     .order_by(refusals.c.id.desc())
     .limit(1)
@@ -44,19 +44,18 @@ class RefusalRows:
         self._connection = connection
 
     def add(self, new: NewRefusals, *, since: int) -> None:
-        """Add to the entry of the same kind that began after `since`, else make one."""
+        """Add to the entry of the same kind that began after `since`, else make one; it is the newest then.
+
+        An entry that is counted up gets a new id: pages, and what is forgotten first, go by the ids.
+        """
         what = {"sender": new.sender, "recipient": new.recipient, "code": new.code}
         last = {"reason": new.reason, "size": new.size, "last_at": new.last_at}
-        found = self._connection.scalar(_FIND, {**what, "since": since})
+        counted = {"times": new.count, "first_at": new.first_at}
+        found = self._connection.execute(_FIND, {**what, "since": since}).first()
         if found is not None:
-            self._connection.execute(
-                update(refusals)
-                .where(refusals.c.id == found)
-                .values(times=refusals.c.times + new.count, **last)
-            )
-            return
-        values = {**what, **last, "times": new.count, "first_at": new.first_at}
-        self._connection.execute(insert(refusals), values)
+            self._connection.execute(delete(refusals).where(refusals.c.id == found.id))
+            counted = {"times": found.times + new.count, "first_at": found.first_at}
+        self._connection.execute(insert(refusals), {**what, **last, **counted})
 
     def trim(self, *, keep: int, sender: str | None = None) -> None:
         """Forget all but the newest `keep` entries, of all senders or of one."""

@@ -24,6 +24,7 @@ from shared.errors import LimitExceeded, Unavailable
 from shared.wire.model import MAX_BODY_BYTES
 from shared.wire.refusals import RefusalQuery
 from tests.integration.broker.running import Broker, Peer, TurnedClock, running_broker
+from tests.integration.lifecycle.driver import Driver
 
 
 async def refusals(broker: Broker, query: str = "") -> list[dict[str, Any]]:
@@ -248,6 +249,48 @@ async def test_refusals_are_paged_and_found_by_agent(broker: Broker, ruth: Peer,
     last = (await broker.operator.get("GET", "/refusals?limit=1"))["refusals"][0]
     assert (last["recipient"], len(await refusals(broker, f"?before={last['id']}"))) == ("ruth", 2)
     await broker.operator.refused(422, "GET", "/refusals?agent=NO")
+
+
+@pytest.mark.requirement("delivery.refusals-seen")
+async def test_what_is_refused_again_is_the_newest_and_the_last_to_be_forgotten(
+    kept: tuple[RefusalLog, CountingStore, TurnedClock],
+) -> None:
+    log, _, clock = kept
+
+    async def refused(*codes: str) -> None:
+        clock.now += 1
+        for code in codes:
+            note(log, code=code)
+        await log.flush()
+
+    async def codes(query: RefusalQuery) -> list[tuple[str, int]]:
+        return [(row.code, row.count) for row in (await log.get_page(query)).refusals]
+
+    await refused("a")
+    await refused("b")
+    await refused("c", "a", "c")
+    assert await codes(RefusalQuery()) == [("b", 1), ("a", 2), ("c", 2)]
+    assert await codes(RefusalQuery(limit=1)) == [("c", 2)]
+    await refused("b")
+    (newest,) = (await log.get_page(RefusalQuery(limit=1))).refusals
+    assert (newest.code, newest.count, newest.last_at - newest.first_at) == ("b", 2, 2)
+    assert await codes(RefusalQuery(before=newest.id)) == [("a", 2), ("c", 2)]
+    await refused(*(f"c{number}" for number in range(KEPT_OF_SENDER - 1)))
+    assert [code for code, _ in await codes(RefusalQuery(limit=1000))][:2] == ["b", "c0"]
+
+
+@pytest.mark.requirement("delivery.refusals-seen")
+async def test_a_recipient_who_is_gone_by_the_time_it_is_written_keeps_their_name(
+    broker: Broker, ruth: Peer, kept: tuple[RefusalLog, CountingStore, TurnedClock]
+) -> None:
+    log, _, clock = kept
+    note(log, to="iris")
+    await Driver(broker).saw("iris", "destroyed", at=clock.now)
+    await log.flush()
+    clock.now += ENTRY_SECONDS + 1
+    note(log, to="iris", code="not_found")
+    rows = (await log.get_page(RefusalQuery())).refusals
+    assert [(row.recipient, row.code) for row in rows] == [("iris", "c"), ("?", "not_found")]
 
 
 @pytest.mark.requirement("delivery.refusals-seen")
