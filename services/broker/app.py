@@ -108,7 +108,11 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         hub.close_agent(agent_id)
         waking.sockets.look()
 
-    transitions = Transitions(append_notice=notices.append, on_destroyed=forget_agent)
+    transitions = Transitions(
+        append_notice=notices.append,
+        on_destroyed=forget_agent,
+        is_connected=lambda agent_id: hub.find_boot(agent_id, "hyperhive") is not None,
+    )
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
     planning = _Planning(store, hub, settings, limits, answers, clock=clock, at_step=at_step)
     hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle, clock=clock)

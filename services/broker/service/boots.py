@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from services.broker.store import Tx
 from services.broker.store.agents import AgentRow
 from shared.errors import Conflict
+
+_DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TIME_DIGITS: Final = 10
+
+
+def find_started_at(boot: str) -> int:
+    """When a daemon started, in unix seconds, as its ULID has it: the first ten digits are milliseconds."""
+    milliseconds = 0
+    for digit in boot[:_TIME_DIGITS]:
+        milliseconds = milliseconds * len(_DIGITS) + _DIGITS.index(digit)
+    return milliseconds // 1_000
 
 
 def check_boot(agent: AgentRow, boot: str) -> None:

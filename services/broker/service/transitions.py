@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from services.broker.service.boots import find_started_at
 from services.broker.service.system_mail import send_system_message
 from services.broker.store import Topic, Tx
 from services.broker.store.agents import AgentRow
@@ -38,11 +39,19 @@ class Transitions:
     Args:
         append_notice: see `NoticeWriter`.
         on_destroyed: called in the event loop with the id of an agent whose end is committed.
+        is_connected: whether the agent's hyperhive daemon is; called in any thread.
     """
 
-    def __init__(self, *, append_notice: AppendTimedNotice, on_destroyed: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        *,
+        append_notice: AppendTimedNotice,
+        on_destroyed: Callable[[int], None],
+        is_connected: Callable[[int], bool],
+    ) -> None:
         self._append_notice = append_notice
         self._on_destroyed = on_destroyed
+        self._is_connected = is_connected
 
     def apply(self, tx: Tx, event: DriverEvent, *, now: int) -> None:
         """Apply an event unless it was applied before. Of what is gone an event says nothing."""
@@ -65,9 +74,23 @@ class Transitions:
             self._tell(tx, agent, NoticeEvent.STARTED, event)
         else:
             tx.agents.set_running(agent.id, running=False)
+            if not self._has_begun_anew(agent, event, now=now):
+                tx.agents.set_turn_state(agent.id, state=None, since=None)
             self._tell(tx, agent, _ENDINGS[event.kind], event)
             if event.kind is DriverEventKind.CRASHED:
                 _send_crash_message(tx, agent, event)
+
+    def _has_begun_anew(self, agent: AgentRow, event: DriverEvent, *, now: int) -> bool:
+        """Whether an end that is told late is an earlier daemon's: the later one says but once how it is.
+
+        Where the clock does not tell, as within one second, it is the later one if it is there.
+        """
+        if agent.boot is None:
+            return False
+        started_at = find_started_at(agent.boot)
+        if event.at < started_at <= now:
+            return True
+        return started_at >= event.at and self._is_connected(agent.id)
 
     def _end_job(self, tx: Tx, event: DriverEvent) -> None:
         job = None if event.job_id is None else tx.jobs.find(event.job_id)

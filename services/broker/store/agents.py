@@ -183,10 +183,8 @@ class AgentRows:
         self._set(agent_id, limits_lifted_until=until)
 
     def set_running(self, agent_id: int, *, running: bool) -> None:
-        """What the driver says; a stopped agent has no turn."""
-        self._set(
-            agent_id, running=running, **({} if running else {"turn_state": None, "turn_state_since": None})
-        )
+        """What the driver says."""
+        self._set(agent_id, running=running)
 
     def set_wanted(self, agent_id: int, *, wanted: bool) -> None:
         self._set(agent_id, wanted=wanted)

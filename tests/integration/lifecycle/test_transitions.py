@@ -259,3 +259,69 @@ async def test_a_stop_of_the_broker_lets_the_last_notices_out(server: NatsServer
 
     async with server.reader() as (client, _):
         assert (await client.jetstream().stream_info(STREAM)).state.messages == 40
+
+
+def boot_at(seconds: int) -> str:
+    """The ULID of a start at that time."""
+    digits, number = "0123456789ABCDEFGHJKMNPQRSTVWXYZ", seconds * 1_000
+    return "".join(digits[number >> shift & 31] for shift in range(45, -1, -5)) + "0" * 16
+
+
+async def report_turn(broker: Broker, boot: str) -> None:
+    report = {"unit": "hyperhive", "boot": boot, "turn_state": "Idle"}
+    await broker.agents["iris"].get("POST", "/reports", report)
+
+
+async def show(broker: Broker) -> tuple[bool, str | None]:
+    shown = await broker.operator.get("GET", "/agents/iris")
+    return shown["running"], shown["turn_state"]
+
+
+@pytest.mark.parametrize("kind", ["crashed", "stopped", "killed"])
+@pytest.mark.parametrize("after", [0, 1, 600], ids="started {} s later".format)
+async def test_the_end_of_an_earlier_life_told_late_leaves_the_later_one_its_turn(
+    broker: Broker, driver: Driver, kind: str, after: int
+) -> None:
+    ended_at = broker.clock.now
+    await driver.saw("iris", "started", at=ended_at - 5)
+    broker.clock.now += after
+    boot = boot_at(ended_at + after)
+    async with broker.connect(broker.agents["iris"], boot) as stream:
+        await stream.next_grants()
+        await report_turn(broker, boot)
+
+        await driver.saw("iris", kind, at=ended_at)
+
+        assert await show(broker) == (True, "Idle")
+        await driver.saw("iris", "started", at=ended_at + after)
+        assert await show(broker) == (True, "Idle")
+
+
+@pytest.mark.parametrize("kind", ["crashed", "stopped", "killed"])
+async def test_the_end_of_this_life_ends_its_turn_also_before_its_stream_does(
+    broker: Broker, driver: Driver, kind: str
+) -> None:
+    boot = boot_at(broker.clock.now)
+    await driver.saw("iris", "started", at=broker.clock.now)
+    async with broker.connect(broker.agents["iris"], boot) as stream:
+        await stream.next_grants()
+        await report_turn(broker, boot)
+
+        await driver.saw("iris", kind, at=broker.clock.now + 1)
+
+        assert await show(broker) == (True, None)
+
+
+async def test_a_life_of_less_than_a_second_leaves_no_turn(broker: Broker, driver: Driver) -> None:
+    boot = boot_at(broker.clock.now)
+    await driver.saw("iris", "started", at=broker.clock.now)
+    async with broker.connect(broker.agents["iris"], boot) as stream:
+        await stream.next_grants()
+        await report_turn(broker, boot)
+    with anyio.fail_after(5):
+        while (await broker.operator.get("GET", "/agents/iris"))["connected_units"]:
+            await anyio.lowlevel.checkpoint()
+
+    await driver.saw("iris", "stopped", at=broker.clock.now)
+
+    assert await show(broker) == (False, None)
