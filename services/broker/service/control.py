@@ -89,7 +89,7 @@ class ControlService:
         stream.push(grants)
         self._levels.refresh(caller.agent_id)
         if hello.unit == "hyperhive":
-            self._revisions.settle(caller.agent_id, hello.revision, is_told=is_told)
+            self._revisions.settle(caller.agent_id, is_told=is_told)
         _log.info("daemon_connected", agent=caller.name, daemon=hello.unit, revision=hello.revision)
         return stream
 

@@ -49,23 +49,26 @@ class Revisions:
         self._deployed = deployed
         self._clock = clock
         self._pace = Pace(at_once=AT_ONCE, seconds_each=SECONDS_EACH, clock=clock)
-        self._waiting: dict[int, str] = {}
+        self._waiting: set[int] = set()
 
     def change(self, tx: Tx, agent: AgentRow, revision: str) -> bool:
-        """Note a revision, and tell of it when it or the broker's own is new; False when that has to wait."""
-        is_new = agent.revision != revision
+        """Note a revision; tell of it if it or the broker's own is new. False when telling has to wait."""
+        if agent.revision != revision:
+            tx.agents.set_revision(agent.id, revision)
+        told = agent.told_revision
+        is_new = told != revision
         behind = None if revision == self._deployed else self._deployed
         if not is_new and agent.behind_revision == behind:
             return True
         # The first revision of a life is no change, and comes only once.
-        if agent.revision is not None and (is_new or behind) and self._pace.take(agent.id):
+        if told is not None and (is_new or behind) and self._pace.take(agent.id):
             return False
-        if is_new and agent.revision is not None:
-            change = {"agent_id": agent.id, "from": agent.revision, "to": revision}
+        if is_new and told is not None:
+            change = {"agent_id": agent.id, "from": told, "to": revision}
             self._append_notice(tx, agent=agent.name, event=NoticeEvent.REVISION_CHANGED, data=change)
         if behind is not None:
             self._send_needs_update(tx, agent, revision)
-        tx.agents.set_revision(agent.id, revision, behind=behind)
+        tx.agents.set_told_revision(agent.id, revision, behind=behind)
         return True
 
     def _send_needs_update(self, tx: Tx, agent: AgentRow, running: str) -> None:
@@ -78,14 +81,14 @@ class Revisions:
         }
         send_system_message(tx, tx.agents.find_root(), body, at=self._clock())
 
-    def settle(self, agent_id: int, revision: str, *, is_told: bool) -> None:
+    def settle(self, agent_id: int, *, is_told: bool) -> None:
         """Say what came of a `change` that was committed: of those that wait the last one counts."""
         if is_told:
-            self._waiting.pop(agent_id, None)
+            self._waiting.discard(agent_id)
             return
         if agent_id not in self._waiting:
             _log.warning("revision_changes_too_fast", agent_id=agent_id)
-        self._waiting[agent_id] = revision
+        self._waiting.add(agent_id)
 
     async def run(self) -> None:
         """Try what waits now and then, until cancelled."""
@@ -95,15 +98,17 @@ class Revisions:
 
     async def tell_waiting(self) -> None:
         """Tell of changes that may be told by now."""
-        for agent_id, revision in list(self._waiting.items()):
+        for agent_id in list(self._waiting):
+            # Before: a change that comes meanwhile and has to wait is put back by its `settle`.
+            self._waiting.discard(agent_id)
             try:
-                is_told = await self._store.write(partial(self._tell, agent_id=agent_id, revision=revision))
+                is_told = await self._store.write(partial(self._tell, agent_id=agent_id))
             except HiveError as exc:
                 _log.warning("revision_not_told", agent_id=agent_id, code=exc.code)
-                continue
-            if is_told and self._waiting.get(agent_id) == revision:
-                del self._waiting[agent_id]
+                is_told = False
+            if not is_told:
+                self._waiting.add(agent_id)
 
-    def _tell(self, tx: Tx, *, agent_id: int, revision: str) -> bool:
+    def _tell(self, tx: Tx, *, agent_id: int) -> bool:
         agent = tx.agents.find_live(agent_id, lock=True)
-        return agent is None or self.change(tx, agent, revision)
+        return agent is None or agent.revision is None or self.change(tx, agent, agent.revision)

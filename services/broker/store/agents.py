@@ -36,6 +36,7 @@ class AgentRow:
     grants: Grants
     boot: str | None
     revision: str | None
+    told_revision: str | None
     behind_revision: str | None
     status_text: str
     status_set_at: int | None
@@ -161,9 +162,12 @@ class AgentRows:
     def set_boot(self, agent_id: int, boot: str) -> None:
         self._set(agent_id, boot=boot)
 
-    def set_revision(self, agent_id: int, revision: str, *, behind: str | None) -> None:
+    def set_revision(self, agent_id: int, revision: str) -> None:
+        self._set(agent_id, revision=revision)
+
+    def set_told_revision(self, agent_id: int, revision: str, *, behind: str | None) -> None:
         """What its daemon runs, and the broker's revision where that is another."""
-        self._set(agent_id, revision=revision, behind_revision=behind)
+        self._set(agent_id, told_revision=revision, behind_revision=behind)
 
     def set_status(self, agent_id: int, *, text: str, set_at: int) -> None:
         self._set(agent_id, status_text=text, status_set_at=set_at)
@@ -272,6 +276,7 @@ def _decode(row: Any) -> AgentRow:  # noqa: ANN401 - a row of SQLAlchemy or a na
         grants=_decode_grants(row.groups, row.capabilities, row.recipients, row.grants_version),
         boot=row.boot,
         revision=row.revision,
+        told_revision=row.told_revision,
         behind_revision=row.behind_revision,
         status_text=row.status_text,
         status_set_at=row.status_set_at,

@@ -69,6 +69,7 @@ agents = Table(
     Column("grants_version", Integer, nullable=False),
     Column("boot", String(26)),
     Column("revision", String(80)),
+    Column("told_revision", String(80)),  # the last one that a notice or the first connect has told
     Column("behind_revision", String(80)),  # the broker's, if another: the root agent was told
     Column("status_text", Text, nullable=False),
     Column("status_set_at", Seconds),

@@ -26,6 +26,7 @@ RUTH = AgentRow(
     grants=GRANTS,
     boot=None,
     revision=None,
+    told_revision=None,
     behind_revision=None,
     status_text="",
     status_set_at=None,
