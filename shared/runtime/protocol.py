@@ -46,7 +46,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     head_seconds = 30.0
     # For the answer to a request whose sender has shut its side down: it may as well have left for good.
+    # A GET that takes long is a wait, and its place another's.
     farewell_seconds = 2.0
+    farewell_seconds_of_get = 0.25
 
     _head_open = True
     _head_bytes = 0
@@ -82,7 +84,9 @@ class LimitedProtocol(HttpToolsProtocol):
             return False
         whole[-1].keep_alive = False
         if self._farewell is None:
-            self._farewell = self.loop.call_later(self.farewell_seconds, self.transport.close)
+            is_get = all(cycle.scope["method"] == "GET" for cycle in whole)
+            seconds = self.farewell_seconds_of_get if is_get else self.farewell_seconds
+            self._farewell = self.loop.call_later(seconds, self.transport.close)
         return True
 
     def on_message_begin(self) -> None:

@@ -25,7 +25,7 @@ class HastyProtocol(LimitedProtocol):
     """Waits for no head, and not for whoever may have left."""
 
     head_seconds = 0.05
-    farewell_seconds = 0.05
+    farewell_seconds = farewell_seconds_of_get = 0.05
 
 
 async def endless() -> AsyncIterator[bytes]:
@@ -257,8 +257,9 @@ def test_what_was_not_asked_in_full_is_not_waited_for(served: Served, sent: byte
     assert half_close(served, sent).count(b"HTTP/1.1 ") == answers
 
 
-def test_an_answer_that_takes_long_is_not_kept_for_who_may_have_left(hasty: Served) -> None:
-    assert half_close(hasty, b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n") == b""
+@pytest.mark.parametrize("method", [b"GET", b"POST"])
+def test_an_answer_that_takes_long_is_not_kept_for_who_may_have_left(hasty: Served, method: bytes) -> None:
+    assert half_close(hasty, method + b" /never HTTP/1.1\r\nHost: x\r\n\r\n") == b""
 
 
 def test_a_stream_ends_when_its_reader_says_no_more(served: Served) -> None:
