@@ -65,13 +65,7 @@ class LongTexts:
                 ids = await anyio.to_thread.run_sync(partial(self._spill.list_ids, limit=MAX_SWEPT))
                 if ids:
                     states = (await self._broker.get_states(StatesRequest(ids=ids))).states
-                    await self.remove(
-                        [
-                            number
-                            for number in ids
-                            if states.get(number, MessageState.ACKED) is MessageState.ACKED
-                        ]
-                    )
+                    await self.remove([number for number in ids if states.get(number) is MessageState.ACKED])
         except (HiveError, TimeoutError) as exc:
             log.warning("spills_not_swept", reason=str(exc))
 
