@@ -31,12 +31,14 @@ _NANOSECONDS = re.compile(r"(\.\d{6})\d+")
 
 @dataclass(frozen=True)
 class ReaderLogin:
-    """What a reader of notices connects with."""
+    """What a reader of notices connects with; and what helps when that fails, for people."""
 
     url: str
     user: str
     password: str = field(repr=False)
     inbox_prefix: str
+    when_away: str = "start the hive with `hivectl up`"
+    when_refused: str = "restart the hive with `hivectl down` and `hivectl up`"
 
 
 @dataclass(frozen=True)
@@ -84,20 +86,28 @@ class NoticeBus:
                 error_cb=self._on_error,
             )
         except (nats.errors.Error, OSError, TimeoutError) as exc:
+            await self._close()
             if "authorization" in str(exc).lower():
+                what = f"NATS at {login.url} refuses the reader {login.user!r}"
                 raise Misconfigured(
-                    f"NATS at {login.url} refuses the reader {login.user!r}; "
-                    "restart the hive with `hivectl down` and `hivectl up`",
+                    f"{what}; {login.when_refused}",
                     code="nats_refused",
+                    details={"what": what, "mend": login.when_refused},
                 ) from exc
+            what = f"NATS cannot be reached at {login.url}"
             raise Unavailable(
-                f"NATS cannot be reached at {login.url}; start the hive with `hivectl up`", code="not_running"
+                f"{what}; {login.when_away}",
+                code="not_running",
+                details={"what": what, "mend": login.when_away},
             ) from exc
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
         try:
             await self._connection.close()
         except (nats.errors.Error, OSError):
@@ -186,8 +196,10 @@ class NoticeBus:
 
     def _explain(self) -> HiveError:
         if self._refusal:
-            return Misconfigured(f"the reader {self._login.user!r} may not read notices: {self._refusal}")
-        return Unavailable(f"NATS at {self._login.url} does not answer")
+            what = f"the reader {self._login.user!r} may not read notices: {self._refusal}"
+            return Misconfigured(what, details={"what": what, "mend": self._login.when_refused})
+        what = f"NATS at {self._login.url} does not answer"
+        return Unavailable(what, details={"what": what, "mend": self._login.when_away})
 
 
 def _sequence(row: Msg) -> int:

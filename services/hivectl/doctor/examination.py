@@ -21,7 +21,7 @@ from services.hivectl.doctor.readers import check_readers
 from services.hivectl.doctor.surface import check_agent
 from services.hivectl.doctor.versions import check_claude, check_packages, check_python, check_sqlite
 from services.hivectl.hive_file import HiveFile
-from services.hivectl.provision import find_nats
+from services.hivectl.notice_login import is_nats_ours
 from services.hivectl.supervisor.instance import is_running
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
@@ -43,16 +43,18 @@ def examine(layout: HiveLayout, *, clock: Callable[[], float] = time.time) -> li
         return [*checks, *check_processes(layout, up=up, agents=0)]
     checks += [*check_agent_files(layout, hive), check_isolation(layout, hive.agents)]
     checks += check_processes(layout, up=up, agents=len(hive.agents))
-    broker = ask_broker(hive, is_nats_ours=_is_nats_ours(layout), clock=clock)
+    is_ours = is_nats_ours(layout)
+    broker = ask_broker(hive, is_nats_ours=is_ours, clock=clock)
     checks += [*broker.checks, *check_readers(layout, hive, broker)]
     ports = [ExpectedPort(_port(hive.broker.url), "the broker", answered=broker.answered, wanted=up)]
     stored: dict[str, float | None] = {"message or job": broker.newest_at}
     if hive.nats:
-        nats = ask_nats(hive.nats, clock=clock)
+        nats = ask_nats(layout, hive.nats, is_ours=is_ours, clock=clock)
         checks += nats.checks
         stored["notice"] = nats.newest_at
         if _is_local(hive.nats.url):
-            ports.append(ExpectedPort(_port(hive.nats.url), "NATS", answered=nats.answered, wanted=up))
+            port = _port(hive.nats.url)
+            ports.append(ExpectedPort(port, "NATS", answered=nats.answered, wanted=up, is_ours=is_ours))
     checks.append(check_newest("clock.stored", stored, clock()))
     found, agent_ports = _check_agents(layout, hive, broker)
     return [*checks, *found, *check_ports([*ports, *agent_ports])]
@@ -96,13 +98,6 @@ def _is_up(layout: HiveLayout) -> bool:
         return is_running(layout)
     except Misconfigured:
         return False  # said already
-
-
-def _is_nats_ours(layout: HiveLayout) -> bool:
-    try:
-        return find_nats(layout).is_embedded
-    except Misconfigured:
-        return True
 
 
 def _port(url: str) -> int:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from services.hivectl.bus import NoticeBus, ReaderLogin
+from services.hivectl.bus import NoticeBus
 from services.hivectl.client import OperatorClient
 from services.hivectl.doctor.check import Check, error, passed, warning
 from services.hivectl.doctor.clock import check_difference
@@ -15,7 +15,9 @@ from services.hivectl.doctor.flow import check_parked, check_refused, check_rela
 from services.hivectl.doctor.versions import check_revision
 from services.hivectl.hive_file import HiveFile, NatsPart, read_secret
 from services.hivectl.nats_config.server import MIN_VERSION
+from services.hivectl.notice_login import read_login
 from shared.errors import HiveError, Misconfigured, Unauthenticated, Unavailable
+from shared.layout import HiveLayout
 from shared.wire.agents import Agent, HiveInfo
 from shared.wire.notices import NoticeReader
 from shared.wire.refusals import Refusal, RefusalQuery
@@ -103,20 +105,24 @@ def check_driver(info: HiveInfo) -> Check:
     return error("supervisor", "none is connected: agents are neither started nor watched", _RESTART)
 
 
-def ask_nats(part: NatsPart, *, clock: Callable[[], float] = time.time) -> NatsState:
+def ask_nats(
+    layout: HiveLayout, part: NatsPart, *, is_ours: bool, clock: Callable[[], float] = time.time
+) -> NatsState:
     """Log in and read as the reader of `hive.json`."""
     name = "nats.reader"
     try:
-        answer = asyncio.run(_read(part, clock))
-    except Misconfigured as exc:
-        return NatsState([error(name, exc.message, _RESTART)], exc.code == "nats_refused")
+        answer = asyncio.run(_read(layout, part, clock))
     except HiveError as exc:
-        mend = f"{_RESTART}; logs are in the root's logs/"
-        return NatsState([error(name, exc.message, mend)], exc.code == "no_stream")
+        mend = _RESTART if isinstance(exc, Misconfigured) else f"{_RESTART}; logs are in the root's logs/"
+        if not is_ours:
+            # What the hive starts and stops is not what is missing.
+            mend = str(exc.details.get("mend", "see nats.broker, and the broker's log"))
+        detail = str(exc.details.get("what", exc.message))
+        return NatsState([error(name, detail, mend)], exc.code in {"nats_refused", "no_stream"})
     detail = f"{part.reader_user} reads the stream at {part.url}; the last notice is number {answer.sequence}"
     checks = [
         passed(name, detail),
-        check_nats_version(answer.version),
+        check_nats_version(answer.version, is_ours=is_ours),
         check_difference("clock.nats", "NATS", answer.clock_at, answer.asked),
     ]
     return NatsState(checks, answered=True, newest_at=answer.newest_at)
@@ -131,9 +137,8 @@ class _Answer:
     asked: tuple[float, float]
 
 
-async def _read(part: NatsPart, clock: Callable[[], float]) -> _Answer:
-    login = ReaderLogin(part.url, part.reader_user, read_secret(part.reader_password_file), part.inbox_prefix)
-    async with NoticeBus(login) as bus:
+async def _read(layout: HiveLayout, part: NatsPart, clock: Callable[[], float]) -> _Answer:
+    async with NoticeBus(read_login(layout, part)) as bus:
         last = await bus.find_last()
         begun = clock()
         clock_at = await bus.find_clock()
@@ -146,11 +151,12 @@ async def _read(part: NatsPart, clock: Callable[[], float]) -> _Answer:
         )
 
 
-def check_nats_version(version: tuple[int, int, int]) -> Check:
+def check_nats_version(version: tuple[int, int, int], *, is_ours: bool) -> Check:
     """Whether the server keeps what it acks over a power cut."""
     words = ".".join(map(str, version))
     if version >= MIN_VERSION:
         return passed("nats.version", f"nats-server {words}")
     wanted = ".".join(map(str, MIN_VERSION))
     detail = f"nats-server {words} may lose notices on power loss"
-    return warning("nats.version", detail, f"use {wanted} or newer; `make setup` installs one")
+    mend = f"use {wanted} or newer" + ("; `make setup` installs one" if is_ours else " there")
+    return warning("nats.version", detail, mend)

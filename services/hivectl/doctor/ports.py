@@ -11,16 +11,18 @@ from services.hivectl.doctor.check import Check, error, passed
 
 _PROC = Path("/proc")
 _LISTEN = "0A"
+_FOREIGN = "it is not the hive's own; `hivectl down` and `hivectl up --nats-url URL` name another"
 
 
 @dataclass(frozen=True)
 class ExpectedPort:
-    """A port, what should answer there, and whether it did."""
+    """A port, what should answer there, and whether it did. `is_ours` says whether `hivectl up` starts it."""
 
     port: int
     what: str
     answered: bool
     wanted: bool
+    is_ours: bool = True
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,16 @@ def _check_port(row: ExpectedPort) -> Check:
         return passed(name, f"{row.what} answers")
     listener = find_listener(row.port)
     if listener is None and row.wanted:
-        return error(name, f"nobody listens for {row.what}", "`hivectl down`, then `hivectl up`")
+        mend = "`hivectl down`, then `hivectl up`" if row.is_ours else f"start it: {_FOREIGN}"
+        return error(name, f"nobody listens for {row.what}", mend)
     if listener is None:
         return passed(name, f"free for {row.what}, which is not running")
     return error(
         name,
         f"{listener} listens where {row.what} should, and does not answer as it",
-        "if it is foreign, end it or use `hivectl up --port-base N`; if it is ours, its log says why",
+        "if it is foreign, end it or use `hivectl up --port-base N`; if it is ours, its log says why"
+        if row.is_ours
+        else f"see nats.reader, its log, or what listens there instead: {_FOREIGN}",
     )
 
 

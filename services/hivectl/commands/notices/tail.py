@@ -46,15 +46,20 @@ def tail(session: Session, from_start: bool, count: int | None, no_follow: bool,
 async def _tail(
     session: Session, from_start: bool, count: int | None, *, follow: bool, agent: str | None
 ) -> None:
-    from services.hivectl.bus import ReaderLogin, subject_filter, tail  # noqa: PLC0415 (nats is slow to import)
-    from services.hivectl.hive_file import read_secret  # noqa: PLC0415
+    from services.hivectl.bus import subject_filter, tail  # noqa: PLC0415 (nats is slow to import)
+    from services.hivectl.notice_login import read_login  # noqa: PLC0415
+    from services.hivectl.provision import DEFAULT_READER, reader_file  # noqa: PLC0415
 
     part = session.read_hive().nats
     if part is None:
-        raise Misconfigured("this hive's hive.json names no NATS server; `hivectl up` writes it")
-    login = ReaderLogin(part.url, part.reader_user, read_secret(part.reader_password_file), part.inbox_prefix)
+        # `up` always gives itself a reader at a server of its own.
+        file = reader_file(session.layout, DEFAULT_READER)
+        raise Misconfigured(
+            "this hive has no reader at its NATS server, which somebody else runs: have a user made there as "
+            f"docs/notices.md says, put its password into {file}, then `hivectl down` and `hivectl up`"
+        )
     stream = tail(
-        login,
+        read_login(session.layout, part),
         subject=subject_filter(agent),
         from_start=from_start,
         follow=follow,

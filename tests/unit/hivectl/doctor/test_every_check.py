@@ -75,7 +75,7 @@ SCENES |= {
     "nats.durability": lambda _: check_relay(
         HIVE.model_copy(update={"nats_connected": True, "nats_sync_always": False}), is_nats_ours=True
     )[1],
-    "nats.version": lambda _: check_nats_version((2, 14, 5)),
+    "nats.version": lambda _: check_nats_version((2, 14, 5), is_ours=True),
     "clock.broker": lambda _: check_difference("clock.broker", "the broker", 1000, (1006, 1007)),
     "clock.nats": lambda _: check_difference("clock.nats", "NATS", 1100, (1006, 1007)),
     "clock.stored": lambda _: check_newest("clock.stored", {"notice": 1006, "message": None}, 1000),
