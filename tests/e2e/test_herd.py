@@ -82,12 +82,10 @@ class Asker(OperatorClient):
 class NoUnits:
     """Agents without surfaces."""
 
-    def build_surfaces(
-        self, agent: AgentRef, listener: KeeperListener, *, persistent: bool
-    ) -> dict[str, Keeper]:
+    def build_surfaces(self, agent: AgentRef, listener: KeeperListener) -> dict[str, Keeper]:
         return {}
 
-    def close_sockets(self, agent: AgentRef) -> None:
+    def close_sockets(self, agent: AgentRef, surface: str | None = None) -> None:
         pass
 
 
