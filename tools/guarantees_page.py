@@ -1,4 +1,4 @@
-"""Renders docs/guarantees.md from tests/requirements.py and from the tests that claim to prove each row."""
+"""Renders docs/guarantees.md from tests/requirements and from the tests that claim to prove each row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.requirements import GUARANTEES, REQUIREMENTS
 _INTRO = """\
 # Delivery guarantees
 
-<!-- Made from tests/requirements.py and the tests by `make generate`; edit those. -->
+<!-- Made from tests/requirements and the tests by `make generate`; edit those. -->
 
 What a hive promises about messages and notices: each promise with an id, the part of the specification that
 asks for it, and the tests that prove it. A test says by its id which promise it proves. The suite fails when
