@@ -38,6 +38,8 @@ class ApiRoutes:
             request: Request,
             timeout_seconds: Annotated[float, Query(ge=0, allow_inf_nan=False)] = MAX_WAIT_SECONDS,
         ) -> dict[str, Any]:
+            # Here, and not in the task group, which would wrap the refusal.
+            self.wake.check_room()
             reasons: list[str] = []
             async with anyio.create_task_group() as tasks:
 

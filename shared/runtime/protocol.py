@@ -45,17 +45,12 @@ class LimitedProtocol(HttpToolsProtocol):
     """
 
     head_seconds = 30.0
-    # For the answer to a request whose sender has shut its side down: it may as well have left for good.
-    # A GET that takes long is a wait, and its place another's.
-    farewell_seconds = 2.0
-    farewell_seconds_of_get = 0.25
 
     _head_open = True
     _head_bytes = 0
     _silent_bytes = 0
     _too_large = False
     _timer: asyncio.TimerHandle | None = None
-    _farewell: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a head."""
@@ -67,27 +62,17 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._stop_timer()
-        if self._farewell is not None:
-            self._farewell.cancel()
         self._abandon()
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own has it
-        """Answer what has been asked in full, though nothing more will come (RFC 9112, section 9.6).
+        """Take who sends no more for gone: rows that were about to be handed to them must not be lost.
 
-        Who has closed both sides looks the same: an answer that has begun ends here, others get little time.
+        Who only half-closes looks the same, and HTTP's own clients do not (RFC 9112, section 9.6).
         """
-        whole = [cycle for cycle in self._begun if not (cycle.response_complete or cycle.more_body)]
-        if not whole or whole[0].response_started:
-            # What is written meanwhile would be dropped.
-            self._joined.flush()
-            return False
-        whole[-1].keep_alive = False
-        if self._farewell is None:
-            is_get = all(cycle.scope["method"] == "GET" for cycle in whole)
-            seconds = self.farewell_seconds_of_get if is_get else self.farewell_seconds
-            self._farewell = self.loop.call_later(seconds, self.transport.close)
-        return True
+        # What is written meanwhile would be dropped.
+        self._joined.flush()
+        return False
 
     def on_message_begin(self) -> None:
         """Start to count."""

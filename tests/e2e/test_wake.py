@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -97,6 +99,25 @@ def test_waits_whose_callers_have_left_hold_no_place(ruth: AgentAccess, iris: Ag
             with pytest.raises(httpx2.TimeoutException):
                 client.get(url, timeout=0.01)
     assert wait(iris, 0.1) == NOTHING
+
+
+@pytest.mark.requirement("wake.wait")
+def test_more_waits_than_there_are_places_for_are_refused_clearly(units: Units, iris: AgentAccess) -> None:
+    url = f"{iris.surface_url}/api/wait?timeout_seconds=0"
+    place = urlsplit(iris.surface_url)
+    head = f"GET /api/wait HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {iris.token}\r\n\r\n"
+    with ExitStack() as open_:
+        for _ in range(64):
+            waiter = socket.create_connection((place.hostname or "", place.port or 0), timeout=10)
+            open_.enter_context(waiter).sendall(head.encode())
+        eventually(
+            lambda: request("GET", url, token=iris.token).status_code == 429, what="all places are taken"
+        )
+        refused = request("GET", url, token=iris.token)
+    assert refused.json()["code"] == "too_many_waiting"
+    assert refused.headers["Retry-After"] == "1"
+    eventually(lambda: request("GET", url, token=iris.token).status_code == 200, what="places are free again")
+    assert "request_crashed" not in units.surfaces["iris"].log_text()
 
 
 @pytest.mark.requirement("wake.rebuilt")

@@ -84,14 +84,21 @@ class WakeLevel:
             *(["todos"] if self._todos.has_news else []),
         ]
 
-    async def wait(self, seconds: float) -> list[str]:
-        """Why a turn is due, as soon as one is; nothing after so many seconds.
+    def check_room(self) -> None:
+        """Refuse one more to `wait`.
 
         Raises:
             LimitExceeded: when too many wait.
         """
         if self._waiting >= MAX_WAITING:
-            raise LimitExceeded(f"{MAX_WAITING} requests wait already, which is the limit")
+            raise LimitExceeded(
+                f"{MAX_WAITING} requests wait already, which is the limit; try again when one has its answer",
+                code="too_many_waiting",
+                details={"limit": MAX_WAITING, "retry_after_seconds": 1},
+            )
+
+    async def wait(self, seconds: float) -> list[str]:
+        """Why a turn is due, as soon as one is; nothing after so many seconds. `check_room` first."""
         self._waiting += 1
         end = anyio.current_time() + seconds
         try:
