@@ -86,7 +86,9 @@ class Message(WireResult):
     acked_at: int | None = None
     failed_turns: int = 0
     parked_at: int | None = None
-    origin: str | None = Field(default=None, description='"reminder:7" where a reminder made it, else null')
+    origin: str | None = Field(
+        default=None, description='"reminder:7", "schedule:3" or "wake" where that made it, else null'
+    )
 
 
 class SentMessage(Message):

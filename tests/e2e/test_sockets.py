@@ -31,7 +31,7 @@ def test_wake_by_command(hive: Hive) -> None:
     text = hive.run("wake", "iris", "--from", "ci", "--body", "red").stdout
     assert text == f"#{sent['id'] + 1} queued for iris, which is running\n"
     received = hive.agent("iris").call("recv", max=5).ok()
-    assert "cron:backup" in received
+    assert "from cron:backup (wake)" in received
 
 
 @pytest.mark.requirement("wake.command", "core-socket.labels")

@@ -87,6 +87,8 @@ class WakeService:
                 recipient_agent_id=target.id,
                 body=request.body,
                 sent_at=now,
+                # An agent that takes the label for its name later has not written this.
+                origin="wake",
             )
             sent = Sent(
                 id=tx.messages.insert(row), to=target.name, recipient_state=standing(target, connected)

@@ -118,7 +118,7 @@ messages = Table(
     Column("in_reply_to", RowKey),
     Column("urgent", Boolean, nullable=False),
     Column("hops", Integer, nullable=False),
-    Column("origin", String(40)),  # what made it, where that was no send: "reminder:7"
+    Column("origin", String(40)),  # what made it, where that was no send: "reminder:7", "wake"
     Column("pair", String(40)),  # both parties' ids, smaller first; null where no limit applies
     Column("pair_seq", RowKey),  # counts the messages of the pair
     Column("state", String(10), nullable=False),  # pending, delivered, acked or parked

@@ -44,7 +44,7 @@ def _made_by(message: Message) -> str:
     if message.origin is None:
         return ""
     kind, _, number = one_line(message.origin, limit=40).partition(":")
-    return f" ({kind} #{number})"
+    return f" ({kind} #{number})" if number else f" ({kind})"
 
 
 def render_ack(result: AckResult, up_to: int) -> str:

@@ -60,6 +60,7 @@ async def test_a_wake_lands_in_the_inbox_of_that_agent_alone(near: Broker) -> No
     (row,) = await inbox(near)
     assert answer == {"ok": True, "id": row["id"]}
     assert (row["sender"], row["recipient"], row["body"]) == ("ci", "iris", "main is red")
+    assert row["origin"] == "wake"
     assert await inbox(near, "ruth") == []
     assert await near.agents["iris"].recv() == [row["id"]]
 
