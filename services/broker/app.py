@@ -189,7 +189,7 @@ class _Planning:
         at_step: AtStep,
     ) -> None:
         settling = Settling()
-        firing = Firing(limits, at_step=at_step)
+        firing = Firing(limits, settling, at_step=at_step)
         plans: list[Plan] = [
             DueDeadlines(settling),
             DueReminders(limits, at_step=at_step),

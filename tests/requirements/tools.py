@@ -87,6 +87,7 @@ ROWS: dict[str, dict[str, str]] = {
             "an edit that does more than was approved changes nothing until it is approved; one that does "
             "less counts at once"
         ),
+        "schedules.consumed": "an edit of a single one that fired meanwhile is cancelled or for later",
         "schedules.cancel": "a schedule is ended, or left out for some targets, at once and for good",
         "schedules.fire-now": "a fire by hand adds to a recurring schedule and consumes a single one",
         "schedules.own": "an agent steers its own schedules and those of agents below, no others",

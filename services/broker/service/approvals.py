@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import anyio
 import structlog
@@ -240,8 +241,9 @@ def _refuse_settled(approval: Approval) -> Approval:
         Conflict: saying how it was settled, when, and by whom.
     """
     note = "" if approval.note is None else f" ({approval.note})"
+    at = datetime.fromtimestamp(approval.decided_at or 0, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     raise Conflict(
-        f"approval #{approval.id} was {approval.status.value} at {approval.decided_at} by "
+        f"approval #{approval.id} was {approval.status.value} at {at} by "
         f"{approval.decided_by}{note}; it is settled once and for all",
         code="already_settled",
         details={"status": approval.status.value, "decided_at": approval.decided_at},

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from services.broker.service.definition import Definition
 from services.broker.service.due import announce
+from services.broker.service.outcome import end_waits
 from services.broker.service.settling import Settling
 from services.broker.store import Tx
 from services.broker.store.agents import AgentRow
 from services.broker.store.schedules import ScheduleRow
 from shared.wire.approvals import Approval, ApprovalKind, ApprovalStatus
+from shared.wire.names import SYSTEM
 from shared.wire.schedules import ScheduleStatus
 
 
@@ -33,13 +35,13 @@ class Asking:
         Raises:
             LimitExceeded: when too many questions wait.
         """
-        is_edit = row.status is ScheduleStatus.ACTIVE
+        is_edit = row.status is not ScheduleStatus.PENDING
         number = self._settling.submit(
             tx,
             ApprovalKind.SCHEDULE_PROMPT,
             me,
             summary=wanted.summarize(row.id, is_edit=is_edit),
-            content=wanted.write(row.id, row.owner, is_edit=is_edit),
+            content=wanted.write(row, is_edit=is_edit),
             now=now,
         )
         tx.schedules.update(row.id, approval_id=number)
@@ -73,9 +75,14 @@ class Asking:
             )
             return
         wanted = Definition.read(approval.content)
+        columns = wanted.columns(row)
+        if columns["next_fire_at"] is None:
+            # An older version left edits waiting whose only fire was over.
+            tx.schedules.update(row.id, approval_id=None)
+            return
+        end_waits(tx, row.id, {one.agent_id for one in row.targets} - set(wanted.targets), "withdrawn")
         tx.schedules.set_targets(row.id, wanted.targets)
-        in_force = {"status": ScheduleStatus.ACTIVE.value, "approval_id": None}
-        tx.schedules.update(row.id, **in_force, **wanted.columns(row))
+        tx.schedules.update(row.id, status=ScheduleStatus.ACTIVE.value, approval_id=None, **columns)
         announce(tx, self._wake)
 
 
@@ -85,3 +92,11 @@ def find_submitted(tx: Tx, row: ScheduleRow) -> Definition | None:
     if found is None or found[0].content is None:
         return None
     return Definition.read(found[0].content)
+
+
+def drop_edit(tx: Tx, settling: Settling, row: ScheduleRow, *, now: int) -> None:
+    """Cancel an edit of a one-shot that has just fired, unless it is for another time or for several."""
+    submitted = find_submitted(tx, row)
+    if row.approval_id is not None and submitted is not None and not submitted.is_left(now):
+        note = f"schedule {row.id} has fired meanwhile, and was to fire once; request a new one"
+        settling.settle(tx, row.approval_id, ApprovalStatus.CANCELLED, by=SYSTEM, now=now, note=note)

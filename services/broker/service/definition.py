@@ -25,7 +25,8 @@ _FIRST: Final = "first_fire_at_unix"
 class Definition:
     """All that the operator approves. Targets are ids with the names that they were shown by.
 
-    `first_fire_at` is the time of the next fire; in an edit None leaves that as it is then.
+    `first_fire_at` is the time of the next fire; with `keeps_times` it is only what that was when the
+    operator was asked, and the schedule's own times count.
     """
 
     targets: Mapping[int, str]
@@ -33,12 +34,15 @@ class Definition:
     first_fire_at: int | None
     interval_seconds: int | None
     description: str | None
+    keeps_times: bool = False
 
     @classmethod
     def of(cls, row: ScheduleRow) -> Definition:
         """That of a schedule that is in force."""
         targets = {one.agent_id: one.name for one in row.targets if not one.is_cancelled}
-        return cls(targets, row.body, None, row.interval_seconds, row.description)
+        return cls(
+            targets, row.body, row.next_fire_at, row.interval_seconds, row.description, keeps_times=True
+        )
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Definition:
@@ -50,17 +54,21 @@ class Definition:
             content.get(_FIRST),
             content.get("interval_seconds"),
             content.get("description"),
+            # Edits that were submitted by an older version have no time when they keep those that there are.
+            keeps_times=content.get("keeps_times", _FIRST not in content),
         )
 
-    def write(self, row_id: int, owner: str, *, is_edit: bool) -> dict[str, Any]:
-        """The content of the approval."""
+    def write(self, row: ScheduleRow, *, is_edit: bool) -> dict[str, Any]:
+        """The content of the approval, with when it fires as things stand."""
+        keeps = self.keeps_times and row.next_fire_at is not None
         content: dict[str, Any] = {
-            "schedule": row_id,
-            "owner": owner,
+            "schedule": row.id,
+            "owner": row.owner,
             "edit": is_edit,
             "targets": list(self.targets.values()),
             "target_ids": list(self.targets),
-            _FIRST: self.first_fire_at,
+            _FIRST: row.next_fire_at if keeps else self.first_fire_at,
+            "keeps_times": self.keeps_times or None,
             "interval_seconds": self.interval_seconds,
             "description": self.description,
             "body": self.body,
@@ -73,8 +81,24 @@ class Definition:
             "body": self.body,
             "description": self.description,
             "interval_seconds": self.interval_seconds,
-            "next_fire_at": row.next_fire_at if self.first_fire_at is None else self.first_fire_at,
+            "next_fire_at": self._find_next(row),
         }
+
+    def is_left(self, now: int) -> bool:
+        """Whether it is for more than the one fire that the schedule has just had."""
+        is_ahead = self.first_fire_at is not None and self.first_fire_at > now
+        return self.interval_seconds is not None or (is_ahead and not self.keeps_times)
+
+    def _find_next(self, row: ScheduleRow) -> int | None:
+        """When a schedule with this fires next; None when its only fire is behind it."""
+        if not self.keeps_times:
+            return self.first_fire_at
+        if row.next_fire_at is not None or self.interval_seconds is None:
+            return row.next_fire_at
+        # It fired once while this waited, and goes on from there.
+        last = row.last_fired_at or 0
+        first = last if self.first_fire_at is None else self.first_fire_at
+        return first + max(0, (last - first) // self.interval_seconds + 1) * self.interval_seconds
 
     def summarize(self, row_id: int, *, is_edit: bool) -> str:
         """One line for lists."""
@@ -119,7 +143,7 @@ class Definition:
             edited = replace(edited, interval_seconds=change.interval_seconds)
         if change.first_fire_at_unix is not None:
             at = check_future(_FIRST, change.first_fire_at_unix, now=now)
-            edited = replace(edited, first_fire_at=at)
+            edited = replace(edited, first_fire_at=at, keeps_times=False)
         return edited
 
 
@@ -132,8 +156,8 @@ def needs_approval(row: ScheduleRow, wanted: Definition) -> bool:
         return True
     if not set(wanted.targets) <= {one.agent_id for one in row.targets}:
         return True
-    if wanted.first_fire_at is not None and (
-        row.next_fire_at is None or wanted.first_fire_at < row.next_fire_at
+    if not wanted.keeps_times and (
+        row.next_fire_at is None or wanted.first_fire_at is None or wanted.first_fire_at < row.next_fire_at
     ):
         return True
     every = wanted.interval_seconds

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
+from services.broker.service.asking import drop_edit
 from services.broker.service.due import HOLD_SECONDS, AtStep, no_step
 from services.broker.service.limits import Limits, Pair, claim_pair
+from services.broker.service.outcome import Fate, Outcome, end_waits
+from services.broker.service.settling import Settling
 from services.broker.store import Tx
 from services.broker.store.agents import AgentRow
 from services.broker.store.messages import NewMessage
@@ -17,32 +20,8 @@ from shared.wire.schedules import ScheduleStatus
 
 # A fire is up to 20 messages, so fewer of them make a batch.
 BATCH_SCHEDULES: Final = 5
-MAX_RESULT_CHARS: Final = 1_000
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass
-class Outcome:
-    """What became of one fire, by the names of the targets."""
-
-    delivered: list[str] = field(default_factory=list)
-    held: list[str] = field(default_factory=list)
-    still_held: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    skipped: int = 0
-
-    def __str__(self) -> str:
-        parts = [
-            f"sent to {', '.join(self.delivered)}" if self.delivered else "",
-            f"waits for room in the inbox of {', '.join(self.held)}" if self.held else "",
-            f"dropped for {', '.join(self.still_held)}, where the one before still waits for room"
-            if self.still_held
-            else "",
-            f"{', '.join(self.gone)} was destroyed" if self.gone else "",
-            f"{self.skipped} skipped: their times had passed" if self.skipped else "",
-        ]
-        return "; ".join(part for part in parts if part)[:MAX_RESULT_CHARS] or "sent to nobody"
 
 
 class Firing:
@@ -50,26 +29,20 @@ class Firing:
 
     Args:
         limits: how full an inbox may be, and how fast a pair.
+        settling: cancels the edits that wait when there is nothing left to edit.
         at_step: called between the steps of a delivery.
     """
 
-    def __init__(self, limits: Limits, *, at_step: AtStep = no_step) -> None:
+    def __init__(self, limits: Limits, settling: Settling, *, at_step: AtStep = no_step) -> None:
         self._limits = limits
+        self._settling = settling
         self._at_step = at_step
 
     def fire(self, tx: Tx, schedule: ScheduleRow, *, now: int, skipped: int = 0) -> Outcome:
         """Send the approved body to every target, and move the schedule on: a one-shot is done by it."""
         next_at = _next_after(schedule, now)
-        is_over = schedule.interval_seconds is None
         outcome = self._deliver(tx, schedule, now=now, paired=False, skipped=skipped)
-        self._note(
-            tx,
-            schedule,
-            outcome,
-            now=now,
-            next_fire_at=next_at,
-            **({"status": ScheduleStatus.DONE.value} if is_over else {}),
-        )
+        self._note(tx, schedule, outcome, now=now, next_fire_at=next_at)
         return outcome
 
     def fire_by_hand(self, tx: Tx, schedule: ScheduleRow, *, now: int) -> Outcome:
@@ -79,9 +52,7 @@ class Firing:
             LimitExceeded: when owner and a target exchange too many messages a minute.
         """
         outcome = self._deliver(tx, schedule, now=now, paired=True)
-        is_over = schedule.interval_seconds is None
-        ended = {"status": ScheduleStatus.DONE.value, "next_fire_at": None} if is_over else {}
-        self._note(tx, schedule, outcome, now=now, **ended)
+        self._note(tx, schedule, outcome, now=now, next_fire_at=schedule.next_fire_at)
         return outcome
 
     def _deliver(self, tx: Tx, schedule: ScheduleRow, *, now: int, paired: bool, skipped: int = 0) -> Outcome:
@@ -105,15 +76,21 @@ class Firing:
             outcome.delivered.append(agent.name)
         return outcome
 
-    def _note(self, tx: Tx, schedule: ScheduleRow, outcome: Outcome, *, now: int, **changes: object) -> None:
+    def _note(
+        self, tx: Tx, schedule: ScheduleRow, outcome: Outcome, *, now: int, next_fire_at: int | None
+    ) -> None:
         self._at_step("delivered")
+        is_over = schedule.interval_seconds is None
         tx.schedules.update(
             schedule.id,
             last_fired_at=now,
             fires=schedule.fires + 1,
             last_result=str(outcome),
-            **changes,
+            next_fire_at=None if is_over else next_fire_at,
+            status=(ScheduleStatus.DONE if is_over else ScheduleStatus.ACTIVE).value,
         )
+        if is_over:
+            drop_edit(tx, self._settling, schedule, now=now)
         self._at_step("claimed")
         _log.info(
             "schedule_fired",
@@ -160,7 +137,8 @@ class DueHeldFires:
             if agent is not None and tx.inbox.count_pending(agent.id) >= self._limits.max_pending:
                 tx.held_fires.hold(held, until=now + HOLD_SECONDS)
                 continue
-            tx.held_fires.delete(held)
+            fate: Fate = "gone" if agent is None else "delivered"
+            end_waits(tx, held.schedule_id, [held.agent_id], fate)
             if agent is not None:
                 _Origin(held.schedule_id, held.owner_id, held.owner).send(tx, agent, held.body, now=now)
         return len(due)

@@ -17,6 +17,7 @@ from services.broker.service.family import list_self_and_below, resolve_targets
 from services.broker.service.firing import Firing
 from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
 from services.broker.service.naming import get_agent
+from services.broker.service.outcome import end_waits, list_waiting
 from services.broker.service.rights import require_tool
 from services.broker.service.steering import (
     OPEN,
@@ -155,14 +156,17 @@ class ScheduleService:
     ) -> Schedule:
         """End a schedule, or leave some targets out of it; at once, without anybody's approval.
 
+        Of one that has fired for the last time it withdraws what still waits: for room, or for an approval.
+
         Raises:
             NotFound: when the caller may steer none by this id, or it does not go to such a target.
-            Conflict: when it has ended.
+            Conflict: when it has ended, and nothing of it waits.
         """
 
         def work(tx: Tx, me: AgentRow, now: int) -> ScheduleRow:
             row = get_steerable(tx, me, schedule_id)
-            refuse_ended(row, "cancelled")
+            if row.approval_id is None and not list_waiting(tx, row):
+                refuse_ended(row, "cancelled")
             self._cancel(tx, row, me, request.targets, now=now)
             return get_row(tx, row.id)
 
@@ -259,14 +263,19 @@ class ScheduleService:
         self, tx: Tx, row: ScheduleRow, me: AgentRow, names: Sequence[str] | None, *, now: int
     ) -> None:
         submitted = find_submitted(tx, row)
-        current = {one.agent_id: one.name for one in row.targets if not one.is_cancelled}
+        if is_over := row.status not in OPEN:
+            current = list_waiting(tx, row)
+        else:
+            current = {one.agent_id: one.name for one in row.targets if not one.is_cancelled}
         known = current | dict(submitted.targets if submitted else {})
         gone = set(known) if names is None else {find_target(known, name, row.id) for name in names}
         note = f"schedule {row.id} was cancelled" + ("" if names is None else " for some of its targets")
         self._asking.withdraw(tx, row, me, now=now, note=note)
         tx.schedules.cancel_targets(row.id, gone, at=now)
-        tx.held_fires.delete_of(row.id, gone)
+        end_waits(tx, row.id, gone, "withdrawn")
         left = set(known) - gone
+        if is_over and not left:
+            return
         if not left or (not set(current) - gone and submitted is None):
             tx.schedules.update(row.id, status=ScheduleStatus.CANCELLED.value, next_fire_at=None)
         elif submitted is not None and (targets := {n: t for n, t in submitted.targets.items() if n in left}):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from services.broker.service.definition import Definition
 from services.broker.service.family import is_self_or_below, resolve_targets
+from services.broker.service.outcome import end_waits
 from services.broker.store import Tx
 from services.broker.store.agents import AgentRow
 from services.broker.store.schedules import ScheduleRow
@@ -57,7 +58,7 @@ def narrow(tx: Tx, row: ScheduleRow, wanted: Definition, *, now: int) -> None:
     left_out = {one.agent_id for one in row.targets} - set(wanted.targets)
     tx.schedules.cancel_targets(row.id, left_out, at=now)
     tx.schedules.restore_targets(row.id, list(wanted.targets))
-    tx.held_fires.delete_of(row.id, left_out)
+    end_waits(tx, row.id, left_out, "withdrawn")
     tx.schedules.update(row.id, **wanted.columns(row))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import structlog
 
 from services.broker.service.boots import find_started_at
+from services.broker.service.outcome import end_waits
 from services.broker.service.system_mail import send_system_message
 from services.broker.store import Topic, Tx
 from services.broker.store.agents import AgentRow
@@ -107,6 +108,8 @@ class Transitions:
         tx.tokens.delete_all(agent.id)
         tx.reminders.delete_all(agent.id)
         tx.todos.delete(agent.id)
+        for schedule_id in tx.held_fires.list_schedules(agent.id):
+            end_waits(tx, schedule_id, [agent.id], "gone")
         tx.held_fires.delete_all(agent.id)
         tx.schedules.cancel_all(agent.id, reason=f"{agent.name} was destroyed")
         tx.approvals.cancel_all(agent.id, at=event.at, by=SYSTEM, note=f"{agent.name} was destroyed")

@@ -144,6 +144,9 @@ class ScheduleRows:
                 status=ScheduleStatus.CANCELLED.value, next_fire_at=None, approval_id=None, last_result=reason
             )
         )
+        # An edit may wait that would revive one that has fired.
+        asked = (schedules.c.owner_id == owner_id) & schedules.c.approval_id.is_not(None)
+        self._connection.execute(update(schedules).where(asked).values(approval_id=None))
 
     def _mark(self, schedule_id: int, agent_ids: Collection[int], *, cancelled_at: int | None) -> None:
         self._connection.execute(
@@ -225,15 +228,20 @@ class HeldFires:
         """Try it again then."""
         self._connection.execute(update(held_fires).where(_same(held)).values(wake_at=until))
 
-    def delete(self, held: HeldFire) -> None:
-        self._connection.execute(delete(held_fires).where(_same(held)))
+    def list_agents(self, schedule_id: int) -> list[int]:
+        """For whom something of a schedule is held."""
+        query = select(held_fires.c.agent_id).where(held_fires.c.schedule_id == schedule_id)
+        return list(self._connection.scalars(query))
 
-    def delete_of(self, schedule_id: int, agent_ids: Collection[int] | None = None) -> None:
-        """Forget what is held of a schedule, for some targets or for all."""
+    def list_schedules(self, agent_id: int) -> list[int]:
+        """Of which schedules something is held for an agent."""
+        query = select(held_fires.c.schedule_id).where(held_fires.c.agent_id == agent_id)
+        return list(self._connection.scalars(query))
+
+    def delete_of(self, schedule_id: int, agent_ids: Collection[int]) -> None:
+        """Forget what is held of a schedule for some targets."""
         query = delete(held_fires).where(held_fires.c.schedule_id == schedule_id)
-        if agent_ids is not None:
-            query = query.where(held_fires.c.agent_id.in_(agent_ids))
-        self._connection.execute(query)
+        self._connection.execute(query.where(held_fires.c.agent_id.in_(agent_ids)))
 
     def delete_all(self, agent_id: int) -> None:
         """Forget what an agent that is no more was to get or had sent."""

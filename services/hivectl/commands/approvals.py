@@ -132,10 +132,12 @@ def _print(session: Session, approval: Approval) -> None:
     )
     for name, value in (approval.content or {}).items():
         click.echo(f"{name}:")
-        click.echo(safe_block(_as_text(value), indent=_BAR))
+        click.echo(safe_block(_as_text(name, value), indent=_BAR))
 
 
-def _as_text(value: Any) -> str:  # noqa: ANN401 (any JSON value)
+def _as_text(name: str, value: Any) -> str:  # noqa: ANN401 (any JSON value)
+    if name.endswith("_unix") and isinstance(value, int):
+        return format_time(value)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     return value if isinstance(value, str) else json.dumps(value)

@@ -55,6 +55,8 @@ class ScheduleService:
         schedule = await self._broker.plans.cancel_schedule(schedule_id, request, key)
         if schedule.status is ScheduleStatus.CANCELLED:
             return f"Schedule #{schedule.id} is cancelled."
+        if schedule.status is ScheduleStatus.DONE:
+            return f"Schedule #{schedule.id} was over; what it still had waiting is withdrawn: {schedule.last_result}."
         return f"Schedule #{schedule.id} is changed. {_describe(schedule)}"
 
     async def fire(self, schedule_id: int, *, key: str) -> str:

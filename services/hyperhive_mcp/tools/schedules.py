@@ -102,7 +102,7 @@ def build_schedule_tools(schedules: ScheduleService) -> list[Tool]:
         ),
         Tool(
             "cancel_schedule",
-            "End a schedule for good, or leave targets out of it.",
+            "End a schedule for good, or leave targets out of it; also what of it still waits.",
             CancelScheduleArguments,
             cancel_schedule,
             reports_progress=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -80,6 +81,11 @@ def test_schedules_are_listed_and_approved(hive: Hive, iris: AgentAccess) -> Non
     made = iris.json("POST", "/schedules", body)
     (row,) = [row for row in hive.ctl("approvals", "list") if row["kind"] == "schedule_prompt"]
     assert (row["agent"], row["id"]) == ("iris", made["approval"])
+    shown = hive.run("approvals", "show", str(row["id"])).stdout
+    assert (
+        f"first_fire_at_unix:\n  | {datetime.fromtimestamp(at, tz=UTC).astimezone():%Y-%m-%d %H:%M:%S}\n"
+        in shown
+    )
     hive.ctl("approvals", "approve", str(row["id"]))
     iris.json("POST", f"/schedules/{made['id']}/fire")
     assert "iris -> iris" in hive.run("agent", "inbox", "iris").stdout
