@@ -56,7 +56,8 @@ class ScheduleService:
         if schedule.status is ScheduleStatus.CANCELLED:
             return f"Schedule #{schedule.id} is cancelled."
         if schedule.status is ScheduleStatus.DONE:
-            return f"Schedule #{schedule.id} was over; what it still had waiting is withdrawn: {schedule.last_result}."
+            asked = "" if schedule.approval is None else f" Approval #{schedule.approval} waits."
+            return f"Schedule #{schedule.id} has fired: {schedule.last_result}.{asked}"
         return f"Schedule #{schedule.id} is changed. {_describe(schedule)}"
 
     async def fire(self, schedule_id: int, *, key: str) -> str:
