@@ -115,6 +115,7 @@ async def test_what_an_older_version_left_active_for_ever_is_done(tmp_path: Path
         ruth = await broker.add("ruth")
         await broker.permit("ruth", add_groups=["scheduling"])
         schedule = await active(broker, ruth, targets=["ruth"])
+        edited = await steer(ruth, await active(broker, ruth, targets=["ruth"]), "edit", body="Late.")
     engine = build_engine(parse_url(database))
     with engine.begin() as connection:
         connection.execute(text("UPDATE schedules SET next_fire_at = NULL"))
@@ -122,6 +123,10 @@ async def test_what_an_older_version_left_active_for_ever_is_done(tmp_path: Path
     engine.dispose()
     async with running_broker(tmp_path, database_url=database) as broker:
         assert (await find(broker, schedule["id"]))["status"] == "done"
+        # Nor does the edit that waits make it active again.
+        await approve(broker, edited)
+        row = await find(broker, edited["id"])
+        assert (row["status"], row["approval"], row["next_fire_at"]) == ("done", None, None)
 
 
 @pytest.mark.requirement("schedules.approved")
@@ -168,3 +173,33 @@ async def test_what_waits_for_room_is_withdrawn_or_said_to_have_come(tmp_path: P
         await become("sent to ruth, milo; withdrawn for iris", result)
         assert [await prompts(peer) for peer in full] == [[], ["Report."]]
         await ruth.refused(409, "POST", f"/schedules/{once['id']}/cancel", {})
+
+
+@pytest.mark.requirement("schedules.full-inbox")
+async def test_it_is_said_what_came_of_a_wait_when_a_later_fire_was_dropped_or_the_target_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(tmp_path, max_pending=1) as broker:
+        ruth = await broker.add("ruth")
+        iris, milo = [await broker.add(name, parent="ruth") for name in ("iris", "milo")]
+        await broker.permit("ruth", add_groups=["scheduling"])
+        often = await active(broker, ruth, targets=["iris"], interval_seconds=60)
+        once = await active(broker, ruth, targets=["milo"])
+        for peer in (iris, milo):
+            await broker.operator.send(peer.name, "full")
+        for times in (1, 2):
+            broker.clock.now += 100 if times == 1 else 60
+            await fired(broker, often, times)
+        assert (await fired(broker, once, 1))["last_result"] == "waits for room in the inbox of milo"
+        await prompts(iris)
+        broker.clock.now += HOLD_SECONDS
+
+        async def result() -> object:
+            return (await find(broker, often["id"]))["last_result"]
+
+        await become("dropped for iris, where the one before waited for room", result)
+        assert await prompts(iris) == ["Report."]
+        agent_id = (await broker.operator.get("GET", "/agents/milo"))["id"]
+        event = {"event_id": "1", "kind": "destroyed", "at": broker.clock.now, "agent_id": agent_id}
+        await broker.operator.get("POST", "/driver/events", {"driver_id": "d", "events": [event]})
+        assert (await find(broker, once["id"]))["last_result"] == "milo was destroyed"
