@@ -108,6 +108,21 @@ def test_a_schedule_from_the_question_to_the_end(
     assert "cannot be edited" in ruth.call("edit_schedule", id=number, body="x").error()
 
 
+@pytest.mark.requirement("schedules.consumed", "schedules.tools")
+def test_what_waits_of_one_that_has_fired_is_withdrawn_by_cancelling_it(
+    units: Units, ruth: AgentAccess
+) -> None:
+    number, approval = ask(ruth)
+    units.operator.json("POST", f"/approvals/{approval}/approve", {})
+    ruth.call("edit_schedule", id=number, interval_seconds=60).ok()
+    assert "fired: sent to iris. It fires no more." in ruth.call("fire_schedule_now", id=number).ok()
+    waiting = schedule_of(ruth, number)
+    assert (waiting["status"], "approval" in waiting) == ("done", True)
+    assert ruth.call("cancel_schedule", id=number).ok() == f"Schedule #{number} has fired: sent to iris."
+    assert "approval" not in schedule_of(ruth, number)
+    assert "cannot be cancelled" in ruth.call("cancel_schedule", id=number).error()
+
+
 @pytest.mark.requirement("schedules.times", "schedules.targets")
 @pytest.mark.parametrize(
     ("change", "said"),
