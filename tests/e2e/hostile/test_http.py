@@ -216,15 +216,6 @@ def test_a_call_that_offers_an_upgrade_keeps_its_body(surface: Surface, era: Era
     assert [reply.message["id"] for reply in replies] == [1, 2]
 
 
-@BOTH
-def test_a_caller_who_says_no_more_is_answered(surface: Surface, era: Era) -> None:
-    with surface.connection() as wire:
-        wire.send(surface.rpc(call("get_agent_meta", id=5), era))
-        (reply,) = wire.finish()
-
-    assert reply.message["id"] == 5
-
-
 @pytest.mark.parametrize("path", ["//mcp", "/mcp/", "/nothing"])
 def test_a_path_that_is_none_is_refused_in_our_own_shape(surface: Surface, path: str) -> None:
     (reply,) = surface.exchange(surface.head(f"GET {path} HTTP/1.1") + b"\r\n")
