@@ -28,8 +28,6 @@ from starlette.types import Receive, Scope, Send
 from shared.mcp.single import SingleExchange
 
 PATH: Final = "/mcp"
-# How soon it is noticed that a caller has left: most calls are over by then, and to look costs a task.
-LOOK_SECONDS: Final = 0.02
 
 _VERSION_HEADER: Final = "mcp-protocol-version"
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params"})
@@ -82,21 +80,13 @@ class PlainCalls:
 
     async def answer(self, call: PlainCall, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a call and send its result; a caller who leaves ends it."""
-        loop = asyncio.get_running_loop()
-        watcher: asyncio.Task[None] | None = None
-
-        def look() -> None:
-            nonlocal watcher
-            watcher = loop.create_task(_watch(receive, running))
-
         with anyio.CancelScope() as running:
-            timer = loop.call_later(LOOK_SECONDS, look)
+            # From the first moment: rows that were handed out for who has left must find their way back.
+            watcher = asyncio.get_running_loop().create_task(_watch(receive, running))
             try:
                 status, answer = await self._run(call, Request(scope))
             finally:
-                timer.cancel()
-                if watcher is not None:
-                    watcher.cancel()
+                watcher.cancel()
             content = json.dumps({"jsonrpc": "2.0", "id": call.id, **answer}, separators=(",", ":")).encode()
             headers = [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
             await send({"type": "http.response.start", "status": status, "headers": headers})
