@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -73,11 +73,7 @@ class ForkServer:
         self._replace_link(None)
 
     async def fork(self, spec: UnitSpec) -> Child | None:
-        """A new process that is going to be the unit, already adopted; None when there is none to be had.
-
-        Raises:
-            OSError: when the unit's log cannot be opened.
-        """
+        """A new process that is going to be the unit, already adopted; None when there is none to be had."""
         packet = ForkRequest(
             module=spec.module,
             title=f"{spec.name}: {spec.module}",
@@ -93,8 +89,13 @@ class ForkServer:
                     await self._settled.wait()
                 if not self._is_ready or self._link is None:
                     return None
-                with self._hold():
-                    answer = await self._request(self._link, spec, packet)
+                try:
+                    with self._hold():
+                        answer = await self._request(self._link, spec, packet)
+                except OSError as exc:
+                    # Before anything was asked: no log, or no descriptor left. `spawn` meets the same, and says so.
+                    _log.warning("unit_not_forked", name=spec.name, reason=exc.strerror)
+                    return None
                 if isinstance(answer, Child):
                     return answer
                 _log.warning("unit_not_forked", name=spec.name, **answer)
@@ -124,7 +125,9 @@ class ForkServer:
             child = Child(spec.name, pid, spec.log, log_start, reap=partial(_reap, pid))
             self._adopt(child)
             # Until here the process waits; had anything failed, the end of the pipe would have ended it.
-            word.write(b"!")
+            # One that was killed meanwhile is seen to end like any other.
+            with suppress(BrokenPipeError):
+                word.write(b"!")
             return child
 
     async def _launch(self) -> Child:

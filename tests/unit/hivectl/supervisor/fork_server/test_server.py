@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
 from services.hivectl.supervisor.fork_server.protocol import MAX_PACKET_BYTES
+from services.hivectl.supervisor.log_file import LogFile
 from tests.unit.hivectl.supervisor.fork_server.conftest import Nursery
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +74,13 @@ async def test_after_a_kill_of_the_server_there_is_another(nursery: Nursery) -> 
 async def test_an_environment_too_large_for_a_request_is_left_to_exec(nursery: Nursery) -> None:
     async with nursery.running():
         assert await nursery.server.fork(nursery.spec("pass", LARGE="x" * MAX_PACKET_BYTES)) is None
+        assert (await (await nursery.fork("pass")).wait()).code == 0
+
+
+async def test_a_log_that_cannot_be_opened_is_left_to_exec_to_explain(nursery: Nursery) -> None:
+    async with nursery.running():
+        nowhere = LogFile(nursery.directory / "missing" / "tiny.log")
+        assert await nursery.server.fork(replace(nursery.spec("pass"), log=nowhere)) is None
         assert (await (await nursery.fork("pass")).wait()).code == 0
 
 
