@@ -62,7 +62,7 @@ def _send(section: Section) -> Iterator[Row]:
             continue
         for connections, case in found.items():
             goal = "at least 0.35, aim 0.6" if (kind, connections) == ("sqlite", "16") else ""
-            at = "1 connection" if connections == "1" else f"{connections} connections"
+            at = _count(connections, "connection")
             send, bare = case["send"], case["bare"]
             rates = f"{send['per_second']:.0f} to {bare['per_second']:.0f} a second"
             yield (
@@ -70,6 +70,10 @@ def _send(section: Section) -> Iterator[Row]:
                 goal,
                 f"**{case['ratio']:.2f}** ({rates}; p50 {send['p50_ms']:.1f}, p99 {send['p99_ms']:.1f} ms)",
             )
+
+
+def _count(number: str, thing: str) -> str:
+    return f"{number} {thing}" if number == "1" else f"{number} {thing}s"
 
 
 def _calls(section: Section) -> Iterator[Row]:
@@ -105,7 +109,7 @@ def _sweep(section: Section) -> Iterator[Row]:
     for connections, case in section.items():
         if connections == "stored":
             continue
-        at = "1 connection" if connections == "1" else f"{connections} connections"
+        at = _count(connections, "connection")
         figures = f"{case['swept']['p99_ms']:.1f} to {case['quiet']['p99_ms']:.1f} ms"
         yield (
             f"p99 of `send`, {at}, while {section['stored']:,} old messages are removed, to a quiet one",
@@ -126,7 +130,7 @@ def _notices(section: Section) -> Iterator[Row]:
 
 def _wake(section: Section) -> Iterator[Row]:
     for waiting, case in section.items():
-        agents = "1 waiting agent" if waiting == "1" else f"{waiting} waiting agents"
+        agents = _count(waiting, "waiting agent")
         sent, answered = case["from_send"], case["from_answer"]
         after = f"from its answer {answered['p50_ms']:.1f}, {answered['p99_ms']:.1f} ms"
         yield (
