@@ -93,7 +93,7 @@ class ForkServer:
                     with self._hold():
                         answer = await self._request(self._link, spec, packet)
                 except OSError as exc:
-                    # Before anything was asked: no log, or no descriptor left. `spawn` meets the same, and says so.
+                    # Nothing was asked yet: no log, or no descriptor left. `spawn` meets the same, and tells.
                     _log.warning("unit_not_forked", name=spec.name, reason=exc.strerror)
                     return None
                 if isinstance(answer, Child):
