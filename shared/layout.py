@@ -17,6 +17,7 @@ NATS_PORT_OFFSET = 22
 AGENT_PORT_OFFSET = 100
 AGENT_PORT_BLOCK = 10
 MAX_PORT = 65_535
+DAEMONS_DIR = "daemons"
 # sockaddr_un.sun_path holds 108 bytes with its terminating NUL (Linux unix(7)).
 MAX_SOCKET_PATH_BYTES = 107
 
@@ -74,7 +75,7 @@ class AgentLayout:
     @property
     def daemons_dir(self) -> Path:
         """Small private state of the agent's daemons; the agent itself must not reach it."""
-        return self.home / "daemons"
+        return self.home / DAEMONS_DIR
 
     @property
     def state_dir(self) -> Path:

@@ -32,6 +32,9 @@ GENERATED: dict[str, Callable[[str], str]] = {
     "deploy/env/hive-mcp-http.env.example": lambda _: render_env_example(
         "hive-mcp-http", "services.hyperhive_mcp.config"
     ),
+    "deploy/env/hive-bash-daemon.env.example": lambda _: render_env_example(
+        "hive-bash-daemon", "services.bash_daemon.config"
+    ),
     "deploy/claude/managed-settings.json": lambda _: render_managed_settings(),
 }
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from pydantic_settings import BaseSettings
 
+from services.bash_daemon.config import Settings as BashSettings
 from services.broker.config import Settings as BrokerSettings
 from services.hyperhive_mcp.config import Settings as SurfaceSettings
 from shared.runtime.settings import list_variables
@@ -29,6 +30,7 @@ def _settings(cls: type[BaseSettings]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "broker-settings": partial(_settings, BrokerSettings),
     "surface-settings": partial(_settings, SurfaceSettings),
+    "bash-settings": partial(_settings, BashSettings),
 }
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -13,10 +12,8 @@ from fastapi import FastAPI
 
 from services.hyperhive_mcp.agent_socket import AgentSocket
 from services.hyperhive_mcp.config import Settings
-from services.hyperhive_mcp.control import ControlLink
 from services.hyperhive_mcp.routes import ApiRoutes
 from services.hyperhive_mcp.service.compaction import Compaction
-from services.hyperhive_mcp.service.grants import GrantsKeeper
 from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.long_texts import LongTexts
 from services.hyperhive_mcp.service.loose_ends import BrokerSource, LooseEndService, TodoSource
@@ -35,10 +32,12 @@ from services.hyperhive_mcp.tools.planning import build_planning_tools
 from services.hyperhive_mcp.tools.schedules import build_schedule_tools
 from services.hyperhive_mcp.tools.todos import build_todo_tools
 from shared.client import BrokerClient
+from shared.daemon.control import ControlLink
+from shared.daemon.grants import GrantsKeeper
+from shared.daemon.surface import Surface, open_data_dir
 from shared.mcp.host import ToolHost
 from shared.revision import revision
 from shared.runtime.credential import TokenFile
-from shared.runtime.files import make_private_dir
 from shared.runtime.http import create_http_app
 from shared.runtime.ids import new_ulid
 from shared.wire.control import Hello, Report
@@ -46,20 +45,11 @@ from shared.wire.control import Hello, Report
 UNIT: Final = "hyperhive"
 
 
-@dataclass(frozen=True)
-class Surface:
-    """The app, and what `__main__` must do with it at a stop."""
-
-    app: FastAPI
-    stop: Callable[[], None]
-
-
 def create_surface(settings: Settings) -> Surface:
     """Wire the surface. Opens its store; dials nobody before the app's lifespan begins."""
     boot = new_ulid()
     token = TokenFile(settings.token_file)
-    data_dir = settings.data_dir or settings.token_file.parent / "daemons"
-    make_private_dir(data_dir)
+    data_dir = open_data_dir(settings.data_dir, token_file=settings.token_file)
     store = StateStore(data_dir / "hyperhive.sqlite")
     todo_store = TodoStore(data_dir / "todos.sqlite")
     broker = BrokerClient(settings.url, token, unit=UNIT, boot=boot)

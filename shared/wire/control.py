@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from shared.wire.agents import Grants, Groups
 from shared.wire.messages import BootId, Recipient
 from shared.wire.model import MAX_ID, OneLine, OpaqueId, UnixSeconds, WireRequest, WireResult
+from shared.wire.tasks import MAX_KILLS, KillAnswer, TaskMirror
 from shared.wire.todos import TodoMirror
 
 Unit = Literal["hyperhive", "bash", "matrix", "subagent"]
@@ -43,13 +44,20 @@ class InboxPush(WireResult):
     pending: int
 
 
+class KillTaskPush(WireResult):
+    """The operator wants a task of this surface ended; the answer goes up as a report."""
+
+    type: Literal["kill_task"] = "kill_task"
+    id: str
+
+
 class Ping(WireResult):
     """Sent every 10 s; a daemon that hears nothing for 30 s dials again."""
 
     type: Literal["ping"] = "ping"
 
 
-ControlEvent = Annotated[GrantsPush | InboxPush | Ping, Field(discriminator="type")]
+ControlEvent = Annotated[GrantsPush | InboxPush | KillTaskPush | Ping, Field(discriminator="type")]
 
 
 class UnknownSend(WireRequest):
@@ -75,4 +83,6 @@ class Report(WireRequest):
     turn_state: TurnState | None = None
     turn_state_since: UnixSeconds | None = None
     todos: TodoMirror | None = None
+    tasks: TaskMirror | None = None
+    kills: Annotated[list[KillAnswer], Field(max_length=MAX_KILLS)] | None = None
     unknown_sends: Annotated[list[UnknownSend], Field(max_length=MAX_UNKNOWN_SENDS)] | None = None

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from services.hyperhive_mcp.store.database import Database
 from shared.errors import LimitExceeded
+from shared.runtime.database import Database
 from shared.wire.todos import MAX_OPEN_TODOS, Todo, UpsertTodo
 
 # What is remembered of events that were told: the newest of each subsystem, and of all together.

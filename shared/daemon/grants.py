@@ -12,9 +12,16 @@ from functools import partial
 import anyio
 import structlog
 
-from services.hyperhive_mcp.store import StateStore
+from shared.daemon.kept import KeptState
 from shared.errors import HiveError
-from shared.permissions import AGENT_DEFAULT, ToolGroup, explain_missing_tool, is_tool_allowed, narrow_groups
+from shared.permissions import (
+    AGENT_DEFAULT,
+    ToolGroup,
+    explain_missing_tool,
+    find_group_of,
+    is_tool_allowed,
+    narrow_groups,
+)
 from shared.wire.agents import Grants
 
 FIRST_PUSH_WAIT_SECONDS = 5
@@ -34,7 +41,7 @@ class GrantsKeeper:
 
     def __init__(
         self,
-        store: StateStore,
+        store: KeptState,
         *,
         tools: Iterable[str],
         requested: frozenset[ToolGroup] | None,
@@ -44,6 +51,8 @@ class GrantsKeeper:
         self._tools = frozenset(tools)
         self._requested = requested
         self._on_change = on_change
+        # Tools that are in no group are there whatever the operator granted.
+        self._is_gated = any(find_group_of(tool) is not None for tool in self._tools)
         self._known = anyio.Event()
         self._patient_until = time.monotonic() + FIRST_PUSH_WAIT_SECONDS
         self._grants = store.find_grants()
@@ -79,7 +88,7 @@ class GrantsKeeper:
         A daemon that never heard from its broker waits a little after its start for the first push, then
         offers the default preset: the broker checks every call again, and a clear error beats an empty list.
         """
-        if not self._known.is_set():
+        if self._is_gated and not self._known.is_set():
             with anyio.move_on_after(self._patient_until - time.monotonic()):
                 await self._known.wait()
         return self._visible

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.hyperhive_mcp.service import grants as module
-from services.hyperhive_mcp.service.grants import GrantsKeeper
-from services.hyperhive_mcp.store import StateStore
+from shared.daemon import grants as module
+from shared.daemon.grants import GrantsKeeper
+from shared.daemon.kept import KeptState
 from shared.permissions import AGENT_DEFAULT, ToolGroup
 from shared.wire.agents import Grants
 
@@ -24,7 +24,7 @@ class Rig:
 
     def __init__(self, path: Path, requested: frozenset[ToolGroup] | None = None) -> None:
         self.told = 0
-        self.store = StateStore(path / "s.sqlite")
+        self.store = KeptState(path / "s.sqlite")
         self.keeper = GrantsKeeper(self.store, tools=TOOLS, requested=requested, on_change=self._tell)
 
     async def _tell(self) -> None:

@@ -15,7 +15,8 @@ from shared.client import BrokerClient
 from shared.errors import HiveError
 from shared.runtime.backoff import Backoff
 from shared.wire.agents import Grants
-from shared.wire.control import GrantsPush, Hello, InboxPush, Report
+from shared.wire.control import GrantsPush, Hello, InboxPush, KillTaskPush, Report
+from shared.wire.tasks import KillAnswer, KillOutcome
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
@@ -23,6 +24,10 @@ LONGEST_PAUSE_SECONDS = 5.0
 MAX_RETRY_AFTER_SECONDS = 60
 
 log = structlog.get_logger(__name__)
+
+
+async def _know_no_task(_task_id: str) -> KillOutcome:
+    return "unknown"
 
 
 class ControlLink:
@@ -33,6 +38,7 @@ class ControlLink:
         hello: says who we are and which groups we ask for.
         on_grants: awaited with every push, before it is confirmed.
         on_inbox: called with how many messages wait, whenever that has changed.
+        on_kill_task: begins to end a task that the operator wants ended, and returns soon.
         describe: what to report after each connect, besides the confirmation.
         on_connect: awaited after each connect, for what waited while the broker was down.
         on_ping: awaited with every ping, for what waits although the broker is there.
@@ -46,6 +52,7 @@ class ControlLink:
         hello: Hello,
         on_grants: Callable[[Grants], Awaitable[None]],
         on_inbox: Callable[[int], None] = lambda _: None,
+        on_kill_task: Callable[[str], Awaitable[KillOutcome]] = _know_no_task,
         describe: Callable[[], Report],
         on_connect: Callable[[], Awaitable[object]],
         on_ping: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
@@ -55,6 +62,7 @@ class ControlLink:
         self._hello = hello
         self._on_grants = on_grants
         self._on_inbox = on_inbox
+        self._on_kill_task = on_kill_task
         self._describe = describe
         self._on_connect = on_connect
         self._on_ping = on_ping
@@ -74,6 +82,8 @@ class ControlLink:
                             await self._take(event)
                         elif isinstance(event, InboxPush):
                             self._on_inbox(event.pending)
+                        elif isinstance(event, KillTaskPush):
+                            await self._kill(event.id)
                         else:
                             await self._on_ping()
                         if not self.connected:
@@ -91,6 +101,11 @@ class ControlLink:
             finally:
                 self.connected = False
             await self._sleep(asked_to_wait + backoff.next())
+
+    async def _kill(self, task_id: str) -> None:
+        answer = KillAnswer(id=task_id, outcome=await self._on_kill_task(task_id))
+        log.info("kill_taken", task=task_id, outcome=answer.outcome)
+        await self._broker.report(Report(unit=self._hello.unit, boot=self._hello.boot, kills=[answer]))
 
     async def _take(self, event: GrantsPush) -> None:
         await self._on_grants(event.grants)

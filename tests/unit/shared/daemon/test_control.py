@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from services.hyperhive_mcp.control import MAX_RETRY_AFTER_SECONDS, ControlLink
 from shared.client import BrokerClient
+from shared.daemon.control import MAX_RETRY_AFTER_SECONDS, ControlLink
 from shared.errors import Unavailable
 from shared.runtime.credential import TokenFile
 from shared.runtime.files import write_private

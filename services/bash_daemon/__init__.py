@@ -1,0 +1,1 @@
+"""The bash surface: background shell tasks of one agent."""

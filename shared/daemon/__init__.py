@@ -1,0 +1,1 @@
+"""What all daemons of an agent have in common: the control link, the grants, reports, todos for the agent."""

@@ -1,0 +1,71 @@
+"""Background tasks, as a surface tells the broker of them for the operator's eyes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from shared.wire.model import MAX_ID, OneLine, UnixSeconds, WireRequest
+
+MAX_MIRRORED_TASKS = 200
+MAX_TITLE = 200
+
+
+class TaskState(StrEnum):
+    """How a task stands. The values are contract; the first two are not final."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    TIMED_OUT = "timed_out"
+    INTERRUPTED = "interrupted"
+    KILLED = "killed"
+    FAILED = "failed"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in (TaskState.PENDING, TaskState.RUNNING)
+
+
+TaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
+# FastAPI validates parsed JSON, where strict mode would refuse a string for an enum.
+StateName = Annotated[TaskState, Field(strict=False)]
+
+
+class ReportedTask(WireRequest):
+    """One task. `exit_code` when it ended by itself, `signal` (its number) when by a signal."""
+
+    id: TaskId
+    state: StateName
+    title: Annotated[OneLine, StringConstraints(max_length=MAX_TITLE)]
+    created_at: UnixSeconds
+    started_at: UnixSeconds | None = None
+    ended_at: UnixSeconds | None = None
+    exit_code: Annotated[int, Field(ge=0, le=255)] | None = None
+    signal: Annotated[int, Field(ge=1, le=64)] | None = None
+
+
+# What a surface made of an operator's wish: it ends the task, the task had ended, it knows none by the id.
+KillOutcome = Literal["killing", "over", "unknown"]
+MAX_KILLS = 50
+
+
+class KillAnswer(WireRequest):
+    """What became of a kill that came down the control stream."""
+
+    id: TaskId
+    outcome: KillOutcome
+
+
+class TaskMirror(WireRequest):
+    """What a surface had at `as_of`: all that run, then those that wait, then what ended last.
+
+    Cut to `MAX_MIRRORED_TASKS`; `running` and `pending` count all.
+    """
+
+    tasks: Annotated[list[ReportedTask], Field(max_length=MAX_MIRRORED_TASKS)]
+    running: Annotated[int, Field(ge=0, le=MAX_ID)]
+    pending: Annotated[int, Field(ge=0, le=MAX_ID)]
+    as_of: UnixSeconds
