@@ -23,7 +23,7 @@ VENV = ROOT / ".venv"
 UNFINISHED = VENV / ".unfinished"
 LOCK_VENV = ROOT / ".tools" / "lock"
 # Extras that are deployed by themselves; each has a lock of its own, with the versions of run.txt.
-UNITS = ("broker", "mcp", "cli")
+UNITS = ("broker", "mcp", "bash", "cli")
 REQUIREMENTS = {"run": ROOT / "requirements" / "run.txt", "dev": ROOT / "requirements" / "dev.txt"}
 PIP = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)

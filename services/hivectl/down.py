@@ -12,6 +12,7 @@ from services.hivectl.render import safe_block
 from services.hivectl.supervisor.children import end_leftovers, list_running
 from services.hivectl.supervisor.console import Console, QuietConsole, TerminalConsole
 from services.hivectl.supervisor.instance import Instance, find_instance, is_running
+from services.hivectl.supervisor.task_end import end_tasks, list_agents_on_disk
 from shared.errors import HiveError, Misconfigured
 from shared.layout import HiveLayout
 
@@ -19,6 +20,7 @@ from shared.layout import HiveLayout
 DOWN_SECONDS = 180.0
 _NAMING_SECONDS = 5.0
 _LEFTOVER_SECONDS = 10.0
+_TASK_GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 
 
@@ -43,6 +45,7 @@ def run_down(options: DownOptions) -> int:
     if instance is None:
         # Units of a supervisor that was killed are ending by themselves.
         end_leftovers(layout, grace_seconds=_LEFTOVER_SECONDS, say=console.say)
+        _end_tasks(layout, console, grace_seconds=0 if options.now else _TASK_GRACE_SECONDS)
         console.say(f"no hive runs in {layout.root}")
         return 0
     console.say(f"stopping the hive in {layout.root} (supervisor {instance.pid})")
@@ -54,6 +57,14 @@ def run_down(options: DownOptions) -> int:
     _wait(layout, console)
     console.say("the hive is down")
     return 0
+
+
+def _end_tasks(layout: HiveLayout, console: Console, *, grace_seconds: float) -> None:
+    """End what a supervisor that was killed could not: the agents' background tasks."""
+    for agent in list_agents_on_disk(layout):
+        survivors = end_tasks(layout, agent, reason="the hive went down", grace_seconds=grace_seconds)
+        if survivors:
+            console.say(safe_block(f"{agent:<20} could not end {'; '.join(survivors)}"))
 
 
 def _find(layout: HiveLayout) -> Instance | None:

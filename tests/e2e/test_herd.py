@@ -21,14 +21,15 @@ from services.hivectl.client import OperatorClient
 from services.hivectl.job import wait_for_job
 from services.hivectl.session import Session
 from services.hivectl.spool import EventSpool
-from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
+from services.hivectl.supervisor.agent_parts import AgentRef
+from services.hivectl.supervisor.agent_runner import AgentRunner
 from services.hivectl.supervisor.broker_link import BrokerLink
 from services.hivectl.supervisor.console import QuietConsole
 from services.hivectl.supervisor.driver import ProcessDriver
 from services.hivectl.supervisor.keeper import Keeper, KeeperListener
 from services.hivectl.supervisor.sender import EventSender
-from services.hyperhive_mcp.control import ControlLink
 from shared.client import BrokerClient
+from shared.daemon.control import ControlLink
 from shared.errors import Unavailable
 from shared.runtime.credential import TokenFile
 from shared.runtime.ids import new_ulid
@@ -87,6 +88,10 @@ class NoUnits:
 
     def close_sockets(self, agent: AgentRef, surface: str | None = None) -> None:
         pass
+
+
+def end_nothing(agent: AgentRef, *, reason: str, grace_seconds: float) -> list[str]:
+    return []
 
 
 class PatientRunner(AgentRunner):
@@ -195,7 +200,15 @@ async def driving(units: Units, tasks: anyio.abc.TaskGroup, gate: anyio.Event) -
     token = units.operator.token
 
     def build(agent: AgentRef) -> AgentRunner:
-        runner = PatientRunner(agent, NoUnits(), spool, tasks, QuietConsole(), put_away=lambda _: None)
+        runner = PatientRunner(
+            agent,
+            NoUnits(),
+            spool,
+            tasks,
+            QuietConsole(),
+            put_away=lambda _: None,
+            end_tasks=end_nothing,
+        )
         runner.gate = gate
         return runner
 

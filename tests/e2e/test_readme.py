@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from services.hivectl.provision import BUILT_SURFACES
 from shared.layout import PortPlan
 from tests.support.install_claude import find_claude
 from tests.support.messages_api import ScriptedModel
@@ -51,7 +52,8 @@ def home() -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def _default_ports_are_free() -> None:
     ports = PortPlan()
-    for port in (ports.broker, ports.nats, ports.surface(0, "hyperhive"), ports.surface(1, "hyperhive")):
+    surfaces = [ports.surface(block, surface) for block in (0, 1) for surface in BUILT_SURFACES]
+    for port in (ports.broker, ports.nats, *surfaces):
         try:
             socket.create_server(("127.0.0.1", port)).close()
         except OSError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,11 @@ class AgentAccess:
     token_file: Path
     mcp_config: Path
     state_dir: Path
+    surface: str = "hyperhive"
+
+    def at(self, surface: str) -> AgentAccess:
+        """The same agent, whose MCP calls go to another of its surfaces."""
+        return replace(self, surface=surface)
 
     @property
     def token(self) -> str:
@@ -99,8 +104,8 @@ class AgentAccess:
 
     @property
     def server(self) -> JsonObject:
-        """The `hyperhive` entry of `mcp.json`."""
-        return dict(json.loads(self.mcp_config.read_text())["mcpServers"]["hyperhive"])
+        """The entry of the surface in `mcp.json`."""
+        return dict(json.loads(self.mcp_config.read_text())["mcpServers"][self.surface])
 
     @property
     def mcp_url(self) -> str:

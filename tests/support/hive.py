@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from services.hivectl.provision import BUILT_SURFACES
 from shared.layout import HiveLayout, PortPlan
 from tests.support.access import AgentAccess, OperatorAccess
 from tests.support.script import JsonObject
@@ -219,7 +220,7 @@ def find_port_base() -> int:
 
 
 def _agent_ports(plan: PortPlan) -> list[int]:
-    return [plan.surface(block, "hyperhive") for block in range(AGENT_BLOCKS)]
+    return [plan.surface(block, surface) for block in range(AGENT_BLOCKS) for surface in BUILT_SURFACES]
 
 
 def _all_free(ports: Sequence[int]) -> bool:

@@ -61,7 +61,7 @@ CATALOGUE: tuple[Kind, ...] = (
     Kind(
         "agent.NAME",
         "an agent and its connection to the broker",
-        "runs unconnected; files without a row",
+        "it, or a surface of it, runs unconnected; files without a row",
         "wanted and does not run; a row without files",
     ),
     Kind("agent.NAME.revision", "which code its daemon runs", warns="not the one installed"),

@@ -6,6 +6,7 @@ Speaks JSON-RPC itself: the MCP package is not part of the `cli` extra.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,10 @@ def check_agent(agent: Agent, mcp_config: Path) -> tuple[list[Check], list[Expec
             mend = f"its log in the root's logs/ says why; hivectl agent restart {agent.name}"
             return [error(name, "should run and does not", mend)], _ports(agent, entries, set())
         return [passed(name, "stopped, as it was told")], _ports(agent, entries, set())
-    checks = [_check_link(name, agent), check_revision(f"{name}.revision", agent.name, agent.revision)]
+    checks = [
+        _check_link(name, agent, entries),
+        check_revision(f"{name}.revision", agent.name, agent.revision),
+    ]
     answered = set()
     for surface, (url, headers) in entries.items():
         check = _check_surface(agent.name, surface, McpProbe(str(url), headers))
@@ -109,10 +113,13 @@ def check_agent(agent: Agent, mcp_config: Path) -> tuple[list[Check], list[Expec
     return checks, _ports(agent, entries, answered)
 
 
-def _check_link(name: str, agent: Agent) -> Check:
-    if agent.connected_units:
+def _check_link(name: str, agent: Agent, surfaces: Iterable[str]) -> Check:
+    missing = [surface for surface in surfaces if surface not in agent.connected_units]
+    if not missing:
         return passed(name, f"running; connected: {', '.join(agent.connected_units)}")
-    return warning(name, "runs, but is not connected to the broker", f"hivectl agent restart {agent.name}")
+    which = f"its {' and '.join(missing)} surface" if agent.connected_units else "it"
+    detail = f"runs, but {which} is not connected to the broker"
+    return warning(name, detail, f"hivectl agent restart {agent.name}")
 
 
 def _check_surface(agent: str, surface: str, probe: McpProbe) -> Check:

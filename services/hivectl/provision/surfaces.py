@@ -11,7 +11,7 @@ from services.hivectl.reading import read_json, read_regular
 from shared.layout import AGENT_PORT_BLOCK, AgentLayout, HiveLayout, PortPlan
 
 # In the order of their ports; those without a unit yet are absent.
-BUILT_SURFACES: tuple[str, ...] = ("hyperhive",)
+BUILT_SURFACES: tuple[str, ...] = ("hyperhive", "bash")
 # Ends a call that was in flight when its surface was killed: nothing else would in the legacy era.
 CALL_TIMEOUT_MS = 45_000
 

@@ -1,14 +1,13 @@
 """One agent's processes: performs its jobs one after the other, and writes down what becomes of it.
 
 The agent is its `hyperhive` surface: that one's end without a job is a crash, any other surface's a warning.
+Its tasks outlive its surfaces, and end with a job that ends the agent, or with the hive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import anyio
 import anyio.abc
@@ -16,14 +15,17 @@ import anyio.to_thread
 import structlog
 
 from services.hivectl.spool import EventSpool
+from services.hivectl.supervisor.agent_parts import AgentRef, AgentUnits, EndTasks
 from services.hivectl.supervisor.console import Console
-from services.hivectl.supervisor.keeper import Keeper, KeeperListener, Outcome, UnitExit
+from services.hivectl.supervisor.keeper import Keeper, Outcome, UnitExit
 from shared.errors import HiveError
 from shared.wire.lifecycle import DriverEventKind, ExitStatus, Job, JobKind
 
 READY_SECONDS = 30.0
 # Longer than the 120 s that an agent has to end its turn gracefully.
 STOP_SECONDS = 130.0
+# From SIGTERM to SIGKILL, for what the agent's tasks are running.
+TASK_GRACE_SECONDS = 5.0
 _MAX_REASON_CHARACTERS = 1800
 
 # What ends an agent whatever else is being done with it.
@@ -32,31 +34,14 @@ _AT_ONCE = frozenset({JobKind.KILL, JobKind.DESTROY})
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class AgentRef:
-    """Which agent: the id is that of this life."""
-
-    agent_id: int
-    name: str
-    port_block: int
-
-
-class AgentUnits(Protocol):
-    """Makes the units of an agent and holds their sockets."""
-
-    def build_surfaces(self, agent: AgentRef, listener: KeeperListener) -> dict[str, Keeper]:
-        """A keeper for each surface, the agent's own one first.
-
-        Raises:
-            Misconfigured: when a port is taken.
-        """
-
-    def close_sockets(self, agent: AgentRef, surface: str | None = None) -> None:
-        """Give the ports up, or that of one surface."""
-
-
 class AgentRunner:
-    """Jobs of one agent. `tasks` is where its units' keepers live."""
+    """Jobs of one agent.
+
+    Args:
+        tasks: where its units' keepers live.
+        put_away: moves the files of a destroyed agent out of the way.
+        end_tasks: ends its background tasks, once its surfaces are down.
+    """
 
     def __init__(
         self,
@@ -67,6 +52,7 @@ class AgentRunner:
         console: Console,
         *,
         put_away: Callable[[AgentRef], None],
+        end_tasks: EndTasks,
         ready_seconds: float = READY_SECONDS,
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
@@ -76,12 +62,15 @@ class AgentRunner:
         self._tasks = tasks
         self._console = console
         self._put_away = put_away
+        self._end_tasks = end_tasks
         self._ready_seconds = ready_seconds
         self._stop_seconds = stop_seconds
         self._lock = anyio.Lock()
         self._keepers: dict[str, Keeper] = {}
         self._running = False
         self._is_stopping = False
+        # While a start waits for all surfaces; later the agent's own is enough.
+        self._is_patient = False
         self._starting = anyio.CancelScope()
         self._hurried_by: set[JobKind] = set()
         self._ended_untold = False
@@ -139,7 +128,7 @@ class AgentRunner:
         """Stop it because the hive goes down; it stays wanted. Jobs that this cuts off end with it."""
         async with self._lock:
             grace_seconds = 0 if at_once else self._stop_seconds
-            await self._end(DriverEventKind.STOPPED, grace_seconds=grace_seconds)
+            await self._end(DriverEventKind.STOPPED, grace_seconds=grace_seconds, reason="the hive went down")
             if self._ended_untold:
                 self._ended_untold = False
                 self._emit(DriverEventKind.KILLED)
@@ -150,35 +139,46 @@ class AgentRunner:
         """Part of `KeeperListener`."""
         _log.info("unit_ready", name=name, seconds=round(seconds, 3))
         self._console.say(f"{name:<20} ready {seconds:.1f} s")
-        # One that is being ended has come too late.
-        is_news = not self._running and not self._is_stopping
-        if is_news and all(keeper.ready for keeper in self._keepers.values()):
-            self._running = True
-            self._emit(DriverEventKind.STARTED)
+        self._note_started()
 
     def unit_exited(self, name: str, exit_: UnitExit) -> None:
         """Part of `KeeperListener`."""
-        _log.error("unit_exited", name=name, **exit_.status.model_dump(), restart_in=exit_.restart_in)
-        self._console.say(f"{name:<20} {exit_.describe()}")
         surfaces = [surface for surface, keeper in self._keepers.items() if keeper.name == name]
+        is_agent = next(iter(self._keepers), None) in surfaces
+        say = _log.error if is_agent else _log.warning
+        say("unit_exited", name=name, **exit_.status.model_dump(), restart_in=exit_.restart_in)
+        self._console.say(f"{name:<20} {exit_.describe()}")
         if exit_.restart_in is None:
             # Nobody is going to answer: a refused connection is the truth.
             for surface in surfaces:
                 self._units.close_sockets(self.agent, surface)
-        if self._running and next(iter(self._keepers)) in surfaces:
+        if self._running and is_agent:
             self._running = False
             self._emit(DriverEventKind.CRASHED, exit_=exit_.status)
+        self._note_started()
+
+    def _note_started(self) -> None:
+        """It runs when its own surface answers; a start waits for the others as long as it is patient."""
+        # One that is being ended has come too late.
+        if self._running or self._is_stopping or not self._keepers:
+            return
+        own, *others = self._keepers.values()
+        is_complete = all(keeper.ready or keeper.stays_down for keeper in others)
+        if own.ready and (is_complete or not self._is_patient):
+            self._running = True
+            self._emit(DriverEventKind.STARTED)
 
     async def _do(self, kind: JobKind) -> None:
         if kind is JobKind.START:
             if not self._running:
                 await self._start()
         elif kind is JobKind.STOP:
-            await self._end(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds)
+            reason = "the agent was stopped"
+            await self._end(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds, reason=reason)
         elif kind is JobKind.KILL:
-            await self._end(DriverEventKind.KILLED, grace_seconds=0)
+            await self._end(DriverEventKind.KILLED, grace_seconds=0, reason="the agent was killed")
         elif kind is JobKind.RESTART:
-            # The sockets stay: calls that come meanwhile wait for the next process.
+            # The sockets stay: calls that come meanwhile wait for the next process. So do the tasks.
             if await self._stop_units(DriverEventKind.STOPPED, grace_seconds=self._stop_seconds):
                 raise self._superseded()
             await self._start()
@@ -187,7 +187,7 @@ class AgentRunner:
 
     async def _destroy(self) -> None:
         was_running = self._running or self._ended_untold
-        await self._end(None, grace_seconds=0)
+        await self._end(None, grace_seconds=0, reason="the agent was destroyed")
         try:
             await anyio.to_thread.run_sync(self._put_away, self.agent)
         except HiveError:
@@ -217,12 +217,17 @@ class AgentRunner:
         async def start(surface: str, keeper: Keeper) -> None:
             outcomes[surface] = await keeper.start(self._tasks, timeout_seconds=self._ready_seconds)
 
-        with anyio.CancelScope() as self._starting:
-            async with anyio.create_task_group() as starting:
-                for surface, keeper in keepers.items():
-                    starting.start_soon(start, surface, keeper)
+        self._is_patient = True
+        try:
+            with anyio.CancelScope() as self._starting:
+                async with anyio.create_task_group() as starting:
+                    for surface, keeper in keepers.items():
+                        starting.start_soon(start, surface, keeper)
+        finally:
+            self._is_patient = False
         if self._starting.cancelled_caught:
             raise self._superseded()
+        self._note_started()
         failed = [keepers[surface] for surface, how in outcomes.items() if how is not Outcome.READY]
         if failed:
             reason = "; ".join(keeper.explain(self._ready_seconds) for keeper in failed)
@@ -232,16 +237,27 @@ class AgentRunner:
     def _foretell(self, failed: list[Keeper]) -> str:
         """What becomes of an agent that did not start, for people."""
         name = self.agent.name
-        if any(keeper.has_bad_settings for keeper in failed):
+        has_bad_settings = any(keeper.has_bad_settings for keeper in failed)
+        if self._running and has_bad_settings:
+            return f"{name} runs without it; once that is mended, `hivectl agent restart {name}` brings it up"
+        if self._running:
+            return f"{name} runs without it, and it is tried again until it comes up"
+        if has_bad_settings:
             return f"{name} stays down: mend that, then `hivectl agent start {name}`"
         return f"{name} is tried again until it comes up; `hivectl agent stop {name}` ends that"
 
     def _superseded(self) -> HiveError:
         return HiveError(f"{self.agent.name} was ended at once meanwhile", code="superseded")
 
-    async def _end(self, kind: DriverEventKind | None, *, grace_seconds: float) -> None:
-        await self._stop_units(kind, grace_seconds=grace_seconds)
+    async def _end(self, kind: DriverEventKind | None, *, grace_seconds: float, reason: str) -> None:
+        hurried_by = await self._stop_units(kind, grace_seconds=grace_seconds)
         self._units.close_sockets(self.agent)
+        task_seconds = 0.0 if hurried_by else min(grace_seconds, TASK_GRACE_SECONDS)
+        end = partial(self._end_tasks, self.agent, reason=reason, grace_seconds=task_seconds)
+        survivors = await anyio.to_thread.run_sync(end)
+        if survivors:
+            _log.error("tasks_survived", agent=self.agent, survivors=survivors)
+            self._console.say(f"{self.agent.name:<20} could not end {'; '.join(survivors)}")
 
     def _hurry(self, kind: JobKind) -> None:
         """Let the job that holds us up wait no longer for a unit to end, or to become ready."""

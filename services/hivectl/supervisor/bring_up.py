@@ -14,7 +14,7 @@ from services.hivectl.client import OperatorClient
 from services.hivectl.hive_file import read_secret
 from services.hivectl.provision import DEFAULT_READER, add_agent, ensure_agents, list_blocks, list_readers
 from services.hivectl.spool import EventSpool
-from services.hivectl.supervisor.agent_runner import AgentRef
+from services.hivectl.supervisor.agent_parts import AgentRef
 from services.hivectl.supervisor.broker_link import BrokerLink
 from services.hivectl.supervisor.console import Console
 from services.hivectl.supervisor.driver import ProcessDriver

@@ -13,7 +13,8 @@ import anyio
 import anyio.abc
 import structlog
 
-from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
+from services.hivectl.supervisor.agent_parts import AgentRef
+from services.hivectl.supervisor.agent_runner import AgentRunner
 from services.hivectl.supervisor.console import Console
 from services.hivectl.supervisor.trouble import Trouble
 from shared.errors import HiveError, Unavailable

@@ -14,7 +14,8 @@ import structlog
 from services.hivectl.hive_file import read_secret
 from services.hivectl.provision import archive_agent
 from services.hivectl.spool import EventSpool
-from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
+from services.hivectl.supervisor.agent_parts import AgentRef
+from services.hivectl.supervisor.agent_runner import AgentRunner
 from services.hivectl.supervisor.bring_up import BringUp, StartReport
 from services.hivectl.supervisor.broker_link import BrokerLink
 from services.hivectl.supervisor.children import ChildRegister
@@ -27,6 +28,7 @@ from services.hivectl.supervisor.listeners import Listeners
 from services.hivectl.supervisor.log_file import LogFile
 from services.hivectl.supervisor.orphans import OrphanReaper, become_subreaper
 from services.hivectl.supervisor.sender import EventSender
+from services.hivectl.supervisor.task_end import end_tasks
 from services.hivectl.supervisor.units import HivePlan, Units
 from shared.errors import HiveError
 from shared.runtime.ids import new_ulid
@@ -175,10 +177,21 @@ class Hive:
         )
 
     def _build_runner(self, tasks: anyio.abc.TaskGroup, agent: AgentRef) -> AgentRunner:
-        return AgentRunner(agent, self._units, self._spool, tasks, self._console, put_away=self._put_away)
+        return AgentRunner(
+            agent,
+            self._units,
+            self._spool,
+            tasks,
+            self._console,
+            put_away=self._put_away,
+            end_tasks=self._end_tasks,
+        )
 
     def _put_away(self, agent: AgentRef) -> None:
         archive_agent(self._plan.layout, agent.name, agent.agent_id)
+
+    def _end_tasks(self, agent: AgentRef, *, reason: str, grace_seconds: float) -> Sequence[str]:
+        return end_tasks(self._plan.layout, agent.name, reason=reason, grace_seconds=grace_seconds)
 
     async def _watch_signals(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED

@@ -142,6 +142,11 @@ class Keeper:
         """Whether it ended saying so; it stays down then."""
         return self.last_exit is not None and self.last_exit.status.code == EXIT_MISCONFIGURED
 
+    @property
+    def stays_down(self) -> bool:
+        """Whether it ended and is not going to be started again."""
+        return self.last_exit is not None and self.last_exit.restart_in is None
+
     async def start(self, tasks: anyio.abc.TaskGroup, *, timeout_seconds: float) -> Outcome:
         """Run it in `tasks`; wait until it is ready, has ended, or time is up (then it goes on trying)."""
         tasks.start_soon(self._run, name=f"keeper of {self.name}")

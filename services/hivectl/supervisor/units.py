@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.hivectl.provision import BUILT_SURFACES, HiveSettings, NatsFiles
-from services.hivectl.supervisor.agent_runner import AgentRef
+from services.hivectl.supervisor.agent_parts import AgentRef
 from services.hivectl.supervisor.children import ChildRegister
 from services.hivectl.supervisor.environment import (
     base_environment,
@@ -23,7 +23,10 @@ from services.hivectl.supervisor.probes import Probe, http_probe, nats_probe
 from services.hivectl.supervisor.spawn import Child, UnitSpec, spawn
 from shared.layout import HiveLayout
 
-SURFACE_MODULES: Mapping[str, str] = {"hyperhive": "services.hyperhive_mcp"}
+SURFACE_MODULES: Mapping[str, str] = {
+    "hyperhive": "services.hyperhive_mcp",
+    "bash": "services.bash_daemon",
+}
 
 
 @dataclass(frozen=True)

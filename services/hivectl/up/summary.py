@@ -44,7 +44,7 @@ def show_summary(
     if hive.nats:
         lines.append(f"  {'nats':<14}{hive.nats.url}")
     for agent, view in shown.items():
-        lines += [f"  {agent:<14}{url}" for url in view["urls"].values()]
+        lines += [f"  {agent:<14}{url}  {surface}" for surface, url in view["urls"].items()]
     if len(agents) > len(shown):
         lines.append(f"  and {len(agents) - len(shown)} more: hivectl agent list")
     lines += [f"\nconnect as {agent}:\n  {view['claude']}" for agent, view in shown.items()]

@@ -31,7 +31,7 @@ def test_ctrl_c_stops_everything_in_order(root: Path) -> None:
         for shown in ("nats", "broker", "hyperhive-ruth", "claude --mcp-config", "--strict-mcp-config"):
             assert shown in terminal.shown
         running = {one.name for one in list_running(HiveLayout(root))}
-        assert running == {"nats", "broker", "fork-server", "hyperhive-ruth"}
+        assert running == {"nats", "broker", "fork-server", "hyperhive-ruth", "bash-ruth"}
         terminal.press_ctrl_c()
         assert terminal.wait_for_end() == 0
     order = [line.split()[0] for line in terminal.shown.splitlines() if line.rstrip().endswith(" stopped")]

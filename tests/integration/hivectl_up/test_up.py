@@ -17,6 +17,9 @@ from shared.layout import PortPlan
 from tests.support.hive import BIN, Hive, find_port_base, running_hive
 from tests.support.waiting import eventually
 
+WITHOUT_IRIS = ["bash-ruth", "broker", "fork-server", "hyperhive-ruth", "nats"]
+EVERYTHING = sorted([*WITHOUT_IRIS, "bash-iris", "hyperhive-iris"])
+
 
 @pytest.fixture(scope="module")
 def hive() -> Iterator[Hive]:
@@ -51,7 +54,7 @@ def is_open(port: int) -> bool:
 
 
 def test_nats_the_broker_and_each_agent_run(hive: Hive) -> None:
-    assert sorted(hive.pids()) == ["broker", "fork-server", "hyperhive-iris", "hyperhive-ruth", "nats"]
+    assert sorted(hive.pids()) == EVERYTHING
     agents = {agent["name"]: agent for agent in hive.ctl("agent", "list")}
     assert {name: (agent["parent"], agent["running"]) for name, agent in agents.items()} == {
         "ruth": (None, True),
@@ -66,10 +69,11 @@ def test_hive_json_leads_to_everything(hive: Hive) -> None:
     assert sorted(content["agents"]) == ["iris", "ruth"]
     for block, name in enumerate(("ruth", "iris")):
         config = json.loads(Path(content["agents"][name]["mcp_config"]).read_text())
-        entry = config["mcpServers"]["hyperhive"]
-        assert entry["url"] == f"http://127.0.0.1:{hive.ports.surface(block, 'hyperhive')}/mcp"
         token = Path(content["agents"][name]["token_file"]).read_text().strip()
-        assert entry["headers"] == {"Authorization": f"Bearer {token}"}
+        assert list(config["mcpServers"]) == ["hyperhive", "bash"]
+        for surface, entry in config["mcpServers"].items():
+            assert entry["url"] == f"http://127.0.0.1:{hive.ports.surface(block, surface)}/mcp"
+            assert entry["headers"] == {"Authorization": f"Bearer {token}"}
 
 
 def test_all_files_are_private(hive: Hive) -> None:
@@ -109,7 +113,7 @@ def test_repeated_with_a_name_it_starts_that_agent_besides(hive: Hive) -> None:
     hive.up("--agent", "gina", "--agent", "iris")
     after = hive.pids()
     assert {name: after[name] for name in before} == before
-    assert sorted(after.keys() - before.keys()) == ["hyperhive-gina"]
+    assert sorted(after.keys() - before.keys()) == ["bash-gina", "hyperhive-gina"]
     hive.ctl("agent", "destroy", "gina", "--yes")
     assert not is_open(hive.ports.surface(2, "hyperhive"))
 
@@ -132,7 +136,7 @@ def test_repeated_with_other_settings_it_refuses(hive: Hive) -> None:
     assert "hivectl down" in refused.stderr
 
 
-@pytest.mark.parametrize("name", ["nats", "broker", "hyperhive-iris"])
+@pytest.mark.parametrize("name", ["nats", "broker", "hyperhive-iris", "bash-iris"])
 def test_what_is_killed_comes_back(hive: Hive, name: str) -> None:
     others = {unit: pid for unit, pid in hive.pids().items() if unit != name}
     hive.kill(name)
@@ -159,7 +163,7 @@ def test_one_stopped_or_never_started_stays_down_over_down_and_up_and_its_port_i
     assert hive.pids() == {}
     assert not is_open(hive.ports.broker)
     hive.up()
-    assert sorted(hive.pids()) == ["broker", "fork-server", "hyperhive-ruth", "nats"]
+    assert sorted(hive.pids()) == WITHOUT_IRIS
     assert not is_open(hive.ports.surface(1, "hyperhive"))
     hive.up("--agent", "iris")
     assert "hyperhive-iris" in hive.pids()
@@ -302,7 +306,7 @@ def test_of_two_at_once_one_runs_the_hive_and_the_other_joins() -> None:
         base = ("--port-base", str(fresh.ports.base))
         both = [fresh.start("up", "--detach", *base), fresh.start("up", "--detach", *base)]
         assert [one.end() for one in both] == [0, 0]
-        assert sorted(fresh.pids()) == ["broker", "fork-server", "hyperhive-ruth", "nats"]
+        assert sorted(fresh.pids()) == WITHOUT_IRIS
 
 
 def test_down_is_down_where_nothing_runs(tmp_path: Path) -> None:
@@ -318,7 +322,7 @@ def test_after_a_killed_supervisor_the_next_up_takes_over(hive: Hive) -> None:
     supervisor = json.loads((hive.layout.run_dir / "supervisor.lock").read_text())["pid"]
     os.kill(supervisor, 9)
     hive.up()
-    assert sorted(hive.pids()) == ["broker", "fork-server", "hyperhive-iris", "hyperhive-ruth", "nats"]
+    assert sorted(hive.pids()) == EVERYTHING
     inbox = json.dumps(hive.ctl("agent", "inbox", "ruth", "--all"))
     assert "ContainerCrash" in inbox
 
@@ -367,4 +371,4 @@ def test_a_root_with_spaces_and_closed_streams_will_do() -> None:
             ["/bin/sh", "-c", command, BIN / "hivectl", fresh.layout.root], timeout=60, check=False
         )
         assert done.returncode == 0
-        assert sorted(fresh.pids()) == ["broker", "fork-server", "hyperhive-ruth", "nats"]
+        assert sorted(fresh.pids()) == WITHOUT_IRIS

@@ -10,6 +10,11 @@ from pathlib import Path
 # ones are loaded by name at run time by the libraries that use them. A test holds this list complete.
 PRELOADED = (
     "shared.client",
+    "shared.daemon.control",
+    "shared.daemon.grants",
+    "shared.daemon.kept",
+    "shared.daemon.reports",
+    "shared.daemon.surface",
     "shared.mcp.host",
     "shared.prose",
     "shared.revision",

@@ -10,7 +10,8 @@ import anyio
 import anyio.abc
 
 from services.hivectl.spool import EventSpool
-from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
+from services.hivectl.supervisor.agent_parts import AgentRef
+from services.hivectl.supervisor.agent_runner import AgentRunner
 from services.hivectl.supervisor.console import QuietConsole
 from services.hivectl.supervisor.keeper import Keeper, KeeperListener
 from services.hivectl.supervisor.listeners import Listeners
@@ -31,6 +32,10 @@ class TinyUnits:
         self.probe: Callable[[], Awaitable[None]] = ready_at_once
         self.before_launch: Callable[[], Awaitable[None]] = ready_at_once
         self.children: list[Child] = []
+        # What a second surface runs, if there is one.
+        self.second_script: str | None = None
+        self.second_probe: Callable[[], Awaitable[None]] = ready_at_once
+        self.seconds: list[Child] = []
         self.listeners = Listeners()
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
@@ -46,10 +51,30 @@ class TinyUnits:
         keeper = Keeper(
             "tiny", launch=launch, probe=self.probe, listener=listener, persistent=True, pauses=QUICK
         )
-        return {"hyperhive": keeper}
+        return {"hyperhive": keeper} | self._build_second(listener)
+
+    def _build_second(self, listener: KeeperListener) -> dict[str, Keeper]:
+        script = self.second_script
+        if script is None:
+            return {}
+
+        async def launch() -> Child:
+            self.seconds.append(spawn(shell_spec(self.directory, script, name="second")))
+            return self.seconds[-1]
+
+        keeper = Keeper(
+            "second",
+            launch=launch,
+            probe=self.second_probe,
+            listener=listener,
+            persistent=True,
+            pauses=QUICK,
+        )
+        return {"bash": keeper}
 
     def close_sockets(self, agent: AgentRef, surface: str | None = None) -> None:
-        self.listeners.close(self.port)
+        if surface != "bash":
+            self.listeners.close(self.port)
 
     def is_listening(self) -> bool:
         with socket.socket() as probe:
@@ -71,6 +96,7 @@ class Scene:
         self.spool = spool
         self.put_away: list[AgentRef] = []
         self.refuses_to_go = False
+        self.ended_tasks: list[tuple[str, float]] = []
         self.runner = AgentRunner(
             IRIS,
             self.units,
@@ -78,6 +104,7 @@ class Scene:
             tasks,
             QuietConsole(),
             put_away=self._put_away,
+            end_tasks=self._end_tasks,
             ready_seconds=patience_seconds,
             stop_seconds=patience_seconds,
         )
@@ -106,6 +133,11 @@ class Scene:
             changed = anyio.Event()
             self.spool.on_append = changed.set
             await changed.wait()
+
+    def _end_tasks(self, agent: AgentRef, *, reason: str, grace_seconds: float) -> list[str]:
+        assert agent == IRIS
+        self.ended_tasks.append((reason, grace_seconds))
+        return []
 
     def _put_away(self, agent: AgentRef) -> None:
         if self.refuses_to_go:

@@ -5,7 +5,8 @@ import anyio.abc
 import pytest
 
 from services.hivectl.spool import EventSpool
-from services.hivectl.supervisor.agent_runner import AgentRef, AgentRunner
+from services.hivectl.supervisor.agent_parts import AgentRef
+from services.hivectl.supervisor.agent_runner import AgentRunner
 from services.hivectl.supervisor.console import QuietConsole
 from services.hivectl.supervisor.driver import ProcessDriver
 from services.hivectl.supervisor.keeper import Keeper, KeeperListener
@@ -42,6 +43,10 @@ class NoUnits:
         pass
 
 
+def end_nothing(agent: AgentRef, *, reason: str, grace_seconds: float) -> list[str]:
+    return []
+
+
 def build_job(number: int, kind: JobKind, agent_id: int) -> Job:
     return Job(
         id=number,
@@ -58,7 +63,15 @@ async def drive(spool: EventSpool, jobs: Jobs, *, until_done: int) -> ProcessDri
     async with anyio.create_task_group() as tasks:
 
         def build(agent: AgentRef) -> AgentRunner:
-            return AgentRunner(agent, NoUnits(), spool, tasks, QuietConsole(), put_away=lambda _: None)
+            return AgentRunner(
+                agent,
+                NoUnits(),
+                spool,
+                tasks,
+                QuietConsole(),
+                put_away=lambda _: None,
+                end_tasks=end_nothing,
+            )
 
         driver = ProcessDriver(jobs, QuietConsole(), build_runner=build)
         with anyio.fail_after(10):
@@ -127,7 +140,15 @@ async def test_what_was_asked_for_before_it_began_is_known_as_old(spool: EventSp
                     seen.set()
 
         def build(agent: AgentRef) -> AgentRunner:
-            return Noting(agent, NoUnits(), spool, tasks, QuietConsole(), put_away=lambda _: None)
+            return Noting(
+                agent,
+                NoUnits(),
+                spool,
+                tasks,
+                QuietConsole(),
+                put_away=lambda _: None,
+                end_tasks=end_nothing,
+            )
 
         jobs = Jobs(build_job(7, JobKind.RESTART, 1), build_job(8, JobKind.RESTART, 1))
         driver = ProcessDriver(jobs, QuietConsole(), build_runner=build)

@@ -13,6 +13,7 @@ import pytest
 
 from services.hivectl.supervisor.fork_server.protocol import MAX_PACKET_BYTES
 from services.hivectl.supervisor.log_file import LogFile
+from services.hivectl.supervisor.units import SURFACE_MODULES
 from tests.unit.hivectl.supervisor.fork_server.conftest import Nursery
 
 pytestmark = pytest.mark.anyio
@@ -96,20 +97,21 @@ async def test_orphans_are_reaped_and_known_children_are_left_to_who_waits(nurse
         tasks.cancel_scope.cancel()
 
 
-def test_all_that_a_surface_imports_but_its_own_code_is_preloaded(tmp_path: Path) -> None:
-    program = """
+@pytest.mark.parametrize("package", SURFACE_MODULES.values())
+def test_all_that_a_surface_imports_but_its_own_code_is_preloaded(tmp_path: Path, package: str) -> None:
+    program = f"""
 import sys
 from pathlib import Path
 from services.hivectl.supervisor.fork_server.code import preload
 preload()
 known = set(sys.modules)
-from services.hyperhive_mcp.app import create_surface
-from services.hyperhive_mcp.config import Settings
+from {package}.app import create_surface
+from {package}.config import Settings
 from pydantic import SecretStr
 state = Path(sys.argv[1])
 (state / "token").write_text("t" * 43)
 create_surface(Settings(url="http://127.0.0.1:1", label="iris", token_file=state / "token", state_dir=state))
-print([name for name in set(sys.modules) - known if not name.startswith("services.hyperhive_mcp")])
+print([name for name in set(sys.modules) - known if not name.startswith("{package}")])
 """
     done = subprocess.run(
         [sys.executable, "-P", "-c", program, str(tmp_path)],
