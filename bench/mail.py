@@ -6,7 +6,8 @@ from bench.load import Target, ask, measure
 from shared.runtime.ids import new_ulid
 from shared.wire.model import MAX_ID
 
-BODY = "x" * 400
+# 400 bytes in fifty words, which the broker indexes.
+BODY = " ".join(f"word{number:03}" for number in range(50)) + "."
 _FILL_CONNECTIONS = 16
 _FILL_SECONDS = 60.0
 

@@ -56,6 +56,8 @@ _ANSWERS: dict[str, str] = {
     "`inbox ack`": "`acked`, `stayed`, `stayed_count`, `acked_ids`",
     "`inbox parked`": "array of messages, newest last, with `failed_turns` and `parked_at`",
     "`inbox release`": "the message",
+    "`search`": "array of messages, newest first, each with `snippet` and `matches`: begin and end of each "
+    "hit in it",
     "`audit`": "array of `id`, `sender`, `recipient` (`?`: a name that nobody has), `code`, `reason`, "
     "`size`, `count`, `first_at`, `last_at`, newest last",
     "`approvals list`": "array of `id`, `kind` (`schedule_prompt`, `tool_permission`), `agent`, `status` "

@@ -59,6 +59,8 @@ def fill(units: Units, rows: int, *, pending: bool) -> None:
         db.execute("PRAGMA synchronous=OFF")
         every = PENDING_EVERY if pending else rows + 1
         db.execute(_FILL, {"rows": rows, "agents": len(AGENTS), "every": every, "body": BODY})
+        db.execute("INSERT INTO message_words (message_words) VALUES ('rebuild')")
+        db.execute("UPDATE meta SET value = :rows WHERE key = 'searched_up_to'", {"rows": str(rows)})
         db.commit()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     units.broker.start()

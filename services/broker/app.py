@@ -21,6 +21,7 @@ from services.broker.routes.quick import QuickRoutes
 from services.broker.routes.reminders import ReminderRoutes
 from services.broker.routes.review import ReviewRoutes
 from services.broker.routes.schedules import ScheduleRoutes
+from services.broker.routes.search import SearchRoutes
 from services.broker.service.access import AccessService
 from services.broker.service.agents import AgentService
 from services.broker.service.approvals import ApprovalService, DueDeadlines
@@ -36,6 +37,7 @@ from services.broker.service.hub import ControlHub
 from services.broker.service.idempotency import AnswerMeter
 from services.broker.service.identity import HiveIdentity
 from services.broker.service.inbox import InboxService
+from services.broker.service.indexing import Indexing
 from services.broker.service.levels import InboxLevels
 from services.broker.service.lifecycle import LifecycleService
 from services.broker.service.limits import Limits
@@ -50,6 +52,7 @@ from services.broker.service.reminders import DueReminders, ReminderService
 from services.broker.service.retention import Retention
 from services.broker.service.revisions import Revisions
 from services.broker.service.schedules import ScheduleService
+from services.broker.service.search import SearchService
 from services.broker.service.sent import SentService
 from services.broker.service.settling import Settling
 from services.broker.service.startup import working
@@ -114,6 +117,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         is_connected=lambda agent_id: hub.find_boot(agent_id, "hyperhive") is not None,
     )
     lifecycle = LifecycleService(store, transitions=transitions, clock=clock)
+    indexing = Indexing(store)
     planning = _Planning(store, hub, settings, limits, answers, clock=clock, at_step=at_step)
     hive = HiveService(store, identity=identity, nats=bus, driver=lifecycle, clock=clock)
 
@@ -124,6 +128,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
 
     runs = (
         Housekeeping(store, clock=clock, answers=answers).run,
+        indexing.run,
         Retention(store, kept_days=settings.messages_kept_days, clock=clock).run,
         bus.run,
         relay.run,
@@ -155,8 +160,12 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     app.include_router(ControlRoutes(control).build())
     app.include_router(OperatorRoutes(hive, agents, access).build())
     app.include_router(MailRoutes(messages, inbox, waking.wakes).build())
-    app.include_router(ReviewRoutes(ParkingService(store), refusals, TodoReview(store, hub), sent).build())
-    for router in planning.routers:
+    # Search first: the ids of single messages stand in the same place of the path.
+    for router in (
+        SearchRoutes(SearchService(store, indexing)).build(),
+        ReviewRoutes(ParkingService(store), refusals, TodoReview(store, hub), sent).build(),
+        *planning.routers,
+    ):
         app.include_router(router)
     app.include_router(DriverRoutes(lifecycle, readers).build())
     app.state.stop = stop

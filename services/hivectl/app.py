@@ -50,6 +50,7 @@ cli = HiveGroup(
         "send": Lazy(f"{_HERE}.send", "send", "Send a message to an agent as the operator."),
         "wake": Lazy(f"{_HERE}.wake", "wake", "Wake an agent by a message from a script."),
         "inbox": Lazy(f"{_HERE}.inbox", "inbox", "Read and answer what agents sent to the operator."),
+        "search": Lazy(f"{_HERE}.search", "search", "Find messages by the words in them."),
         "todos": Lazy(f"{_HERE}.todos", "todos", "Show what an agent was told to look at."),
         "audit": Lazy(f"{_HERE}.audit", "audit", "Show which messages were refused, and why."),
         "approvals": Lazy(f"{_HERE}.approvals", "approvals", "Answer what agents ask before they may act."),

@@ -31,6 +31,7 @@ from shared.wire.notices import GrantReader, NoticeReader
 from shared.wire.refusals import RefusalPage, RefusalQuery
 from shared.wire.reminders import ReminderPage
 from shared.wire.schedules import SchedulePage
+from shared.wire.search import SearchPage, SearchQuery
 from shared.wire.todos import TodoPage
 from shared.wire.wakes import WakeRequest
 
@@ -145,6 +146,9 @@ class OperatorClient:
     def get_message(self, message_id: int) -> SentMessage:
         return self._parse(SentMessage, self._call("GET", f"/messages/{message_id}"))
 
+    def search(self, query: SearchQuery) -> SearchPage:
+        return self._parse(SearchPage, self._call("GET", "/messages/search", params=_params(query)))
+
     def release_parked(self, message_id: int) -> Message:
         return self._parse(Message, self._call("POST", f"/messages/{message_id}/release"))
 
@@ -254,6 +258,8 @@ class OperatorClient:
             raise self._stranger() from exc
 
 
-def _params(query: ApprovalQuery | InboxQuery | RefusalQuery) -> dict[str, str]:
+def _params(query: ApprovalQuery | InboxQuery | RefusalQuery | SearchQuery) -> dict[str, str]:
     dumped = query.model_dump(mode="json", exclude_none=True)
-    return {key: str(value).lower() for key, value in dumped.items()}
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in dumped.items()
+    }

@@ -16,7 +16,7 @@ from shared.wire.names import OPERATOR
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The body of a message stands behind this on every line, so that it cannot pose as a heading.
-_BAR = "  | "
+BAR = "  | "
 
 
 def range_options(function: F) -> F:
@@ -58,11 +58,12 @@ def print_page(session: Session, page: MessagePage | ParkedPage | SentPage, *, e
 
 def print_message(message: Message) -> None:
     """One message, with its body."""
-    click.echo(_heading(message))
-    click.echo(safe_block(message.body, indent=_BAR))
+    print_heading(message)
+    click.echo(safe_block(message.body, indent=BAR))
 
 
-def _heading(message: Message) -> str:
+def print_heading(message: Message) -> None:
+    """The line above its body."""
     parts = [f"#{message.id}", f"{message.sender} -> {message.recipient}", format_time(message.sent_at)]
     if message.origin is not None:
         parts.append(message.origin.replace(":", " #", 1))
@@ -79,4 +80,4 @@ def _heading(message: Message) -> str:
             parts.append(f"{message.recipient} is {message.recipient_state}")
     if message.failed_turns:
         parts.append(f"{message.failed_turns} failed turn{'' if message.failed_turns == 1 else 's'}")
-    return safe("  ".join(parts))
+    click.echo(safe("  ".join(parts)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shared.wire.model import MAX_ID
-from shared.wire.names import OPERATOR, check_agent_name, check_hive_name, check_label
+from shared.wire.names import OPERATOR, check_agent_name, check_hive_name, check_label, check_party_name
 
 
 class AgentNameType(click.ParamType[str]):
@@ -73,7 +73,21 @@ class LabelType(click.ParamType[str]):
             self.fail(f"a label {exc}", param, ctx)
 
 
+class PartyNameType(click.ParamType[str]):
+    """Whom a message may come from or go to; anything else is a usage error that says the rule."""
+
+    name = "NAME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the rule; whether anybody was ever called so only the broker knows."""
+        try:
+            return check_party_name(str(value))
+        except ValueError as exc:
+            self.fail(f"a name {exc}", param, ctx)
+
+
 AGENT_NAME = AgentNameType()
+PARTY_NAME = PartyNameType()
 LABEL = LabelType()
 RECIPIENT = RecipientType()
 READER_NAME = ReaderNameType()

@@ -206,6 +206,13 @@ def sqlite_version() -> str:
     return sqlite3.sqlite_version
 
 
+def sqlite_has_fts5() -> bool:
+    """Whether that library can index words."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        query = "SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'"
+        return bool(db.execute(query).fetchone()[0])
+
+
 @contextlib.contextmanager
 def _explain(what: str = "the driver's spool cannot be used") -> Iterator[None]:
     try:

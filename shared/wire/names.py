@@ -71,6 +71,17 @@ def check_label(value: str) -> str:
     return value
 
 
+def check_party_name(value: str) -> str:
+    """What a message may come from or go to: an agent, `operator`, `system` or a wake label.
+
+    Raises:
+        ValueError: saying the rule.
+    """
+    if not _LABEL.fullmatch(value):
+        raise ValueError("must be an agent's name, 'operator', 'system' or the label of a wake")
+    return value
+
+
 def find_near_names(wanted: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
     """Names close to `wanted`, best first; empty when none is near (difflib ratio of 0.6)."""
     return difflib.get_close_matches(wanted[:64].lower(), sorted(known), n=limit, cutoff=0.6)
@@ -84,3 +95,4 @@ def _describe(pattern: re.Pattern[str], limit: int) -> WithJsonSchema:
 AgentName = Annotated[str, AfterValidator(check_agent_name), _describe(_AGENT, 32)]
 HiveName = Annotated[str, AfterValidator(check_hive_name), _describe(_HIVE, 32)]
 Label = Annotated[str, AfterValidator(check_label), _describe(_LABEL, 64)]
+PartyName = Annotated[str, AfterValidator(check_party_name), _describe(_LABEL, 64)]

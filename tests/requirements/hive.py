@@ -63,6 +63,16 @@ ROWS: dict[str, dict[str, str]] = {
         "hivectl.damage": "a damaged file of a hive is named, with what to do, and nothing hangs on it",
         "hivectl.doctor": "each check of doctor can fail, and says how to mend what it found",
     },
+    "issue 4, search": {
+        "search.words": "a message is found by all words of a query, or by what they begin with",
+        "search.plain": "nothing in a query is an operator, and none is an error of the database",
+        "search.filters": "newest come first, in pages, of a sender or recipient, since a moment",
+        "search.operator-only": "only the operator searches",
+        "search.removed": "what is removed leaves the index in the same transaction",
+        "search.follows": "the index follows what is stored, and a search finds all that was stored before",
+        "search.restored": "on an older copy of the database the search finds what that holds",
+        "search.command": "hivectl search finds messages, says what was wrong, and escapes what it shows",
+    },
     "spec 2, files": {
         "claude.mcp-config": "the written mcp.json is taken by claude as it is",
     },

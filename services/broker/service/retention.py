@@ -18,7 +18,8 @@ from shared.errors import HiveError
 DAY_SECONDS: Final = 24 * 3_600
 PERIOD_SECONDS: Final = 3_600.0
 # A sender may have to wait for one batch, so it is small; and few senders have to, for the pause is long.
-BATCH_ROWS: Final = 100
+BATCH_ROWS: Final = 50
+BATCH_CHARS: Final = 64 * 1024
 PAUSE_SECONDS: Final = 0.05
 
 _log = structlog.get_logger(__name__)
@@ -57,8 +58,6 @@ class Retention:
         removed, before = 0, self._clock() - self._kept_seconds
         while done := await self._store.write(partial(_remove, before=before)):
             removed += done
-            if done < BATCH_ROWS:
-                break
             await anyio.sleep(self._pause_seconds)
         if removed:
             _log.info("old_messages_swept", rows=removed)
@@ -66,4 +65,4 @@ class Retention:
 
 
 def _remove(tx: Tx, *, before: int) -> int:
-    return tx.old_messages.delete(acked_before=before, limit=BATCH_ROWS)
+    return tx.old_messages.delete(acked_before=before, limit=BATCH_ROWS, chars=BATCH_CHARS)

@@ -24,6 +24,7 @@ from services.broker.store.readers import ReaderRows
 from services.broker.store.refusals import RefusalRows
 from services.broker.store.reminders import ReminderRows
 from services.broker.store.schedules import HeldFires, ScheduleRows
+from services.broker.store.search import SearchRows
 from services.broker.store.sent import SentRows
 from services.broker.store.streams import StreamRows
 from services.broker.store.todos import TodoRows
@@ -49,6 +50,7 @@ class Tx:
         self.messages = MessageRows(connection, gauge)
         self.inbox = InboxRows(connection, gauge)
         self.sent = SentRows(connection)
+        self.search = SearchRows(connection)
         self.old_messages = OldMessages(connection)
         self.parked = ParkedRows(connection, gauge)
         self.refusals = RefusalRows(connection)

@@ -23,7 +23,7 @@ class Kind:
 CATALOGUE: tuple[Kind, ...] = (
     Kind("python", "the interpreter", fails="older than 3.11"),
     Kind("packages", "what is installed beside hyperhive", fails="not the versions that it needs"),
-    Kind("sqlite", "the SQLite library", fails="older than 3.35"),
+    Kind("sqlite", "the SQLite library", fails="older than 3.35, or without FTS5"),
     Kind("claude", "the claude CLI on the PATH; node is not needed", warns="none, or older than 2.1.197"),
     Kind("disk", "space on the hive's file system", warns="85 % full", fails="95 % full"),
     Kind("disk.inodes", "its inodes", warns="85 % used", fails="95 % used"),

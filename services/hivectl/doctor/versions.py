@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from importlib import metadata
 
 from services.hivectl.doctor.check import Check, error, passed, warning
-from services.hivectl.spool import sqlite_version
+from services.hivectl.spool import sqlite_has_fts5, sqlite_version
 from shared.revision import DISTRIBUTION, revision
 
 MIN_PYTHON = (3, 11)
@@ -35,12 +35,15 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
     return passed("python", detail)
 
 
-def check_sqlite(version: str | None = None) -> Check:
+def check_sqlite(version: str | None = None, *, fts5: bool | None = None) -> Check:
     """The library that the broker's database and the supervisor's spool are used with."""
     word = version or sqlite_version()
     if _numbers(word) < MIN_SQLITE:
         mend = f"use a Python whose sqlite3 is {_words(MIN_SQLITE)} or newer, or PostgreSQL"
         return error("sqlite", f"SQLite {word}", mend)
+    if not (sqlite_has_fts5() if fts5 is None else fts5):
+        mend = "use a Python whose sqlite3 has FTS5, or PostgreSQL"
+        return error("sqlite", f"SQLite {word} without FTS5, which finds messages by their words", mend)
     return passed("sqlite", f"SQLite {word}")
 
 

@@ -75,7 +75,7 @@ def choose(dice: random.Random) -> Callable[[Tx], object]:
         lambda tx: tx.inbox.ack_ids(mailbox, some, at=3),
         lambda tx: tx.parked.fail_turn(2, turn, ids=None, most=2, at=4),
         lambda tx: tx.parked.release(some[0]),
-        lambda tx: tx.old_messages.delete(acked_before=4, limit=3),
+        lambda tx: tx.old_messages.delete(acked_before=4, limit=3, chars=2),
     ]
     return dice.choice(changes)
 

@@ -47,11 +47,18 @@ def connected(url: str) -> Iterator[Connection]:
     engine.dispose()
 
 
+def _is_declared(name: str | None, kind: str, _parents: object) -> bool:
+    """All but the index of words, which is of another kind on each database."""
+    return kind != "table" or name is None or not name.startswith("message_words")
+
+
 def test_the_revisions_make_exactly_the_tables_of_the_code(new_database: str) -> None:
     upgrade_schema(new_database)
     upgrade_schema(new_database)
     with connected(new_database) as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "include_name": _is_declared}
+        )
         assert compare_metadata(context, metadata) == []
 
 

@@ -159,6 +159,7 @@ def test_what_is_installed_here_is_what_hyperhive_needs() -> None:
     assert check_packages().ok
     assert check_python().ok
     assert check_sqlite().ok
+    assert "FTS5" in check_sqlite(fts5=False).detail
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,69 @@
+"""The operator's search: messages by the words in them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from services.broker.service.indexing import Indexing
+from services.broker.service.naming import unknown_agent
+from services.broker.service.snippets import cut_snippet
+from services.broker.store import Store, Tx
+from services.broker.store.search import Sought
+from services.broker.store.search.words import split_words
+from shared.errors import InvalidInput
+from shared.wire.names import OPERATOR, SYSTEM
+from shared.wire.search import FoundMessage, SearchPage, SearchQuery
+
+MAX_WORDS: Final = 32
+
+
+class SearchService:
+    """Finds messages, newest first; changes nothing but the index."""
+
+    def __init__(self, store: Store, indexing: Indexing) -> None:
+        self._store = store
+        self._indexing = indexing
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """The newest messages that hold all words of the query, or words that begin with them.
+
+        Raises:
+            InvalidInput: when it has no word at all, or too many.
+            NotFound: when a sender or recipient is asked for of whom nothing was ever heard.
+            Unavailable: when the index is not complete yet.
+        """
+        words = list(dict.fromkeys(split_words(query.query)))
+        if not words:
+            raise InvalidInput("query has no word to look for: give letters or digits; signs are ignored")
+        if len(words) > MAX_WORDS:
+            raise InvalidInput(f"query has {len(words)} words, and the limit is {MAX_WORDS}")
+        await self._indexing.catch_up()
+        return await self._store.read(partial(_find, query=query, words=words))
+
+
+def _find(tx: Tx, *, query: SearchQuery, words: list[str]) -> SearchPage:
+    rows = tx.search.find(
+        Sought(
+            words,
+            limit=query.limit + 1,
+            sender=query.sender,
+            recipient=query.recipient,
+            since=query.since,
+            before=query.before,
+        )
+    )
+    if not rows:
+        _check_party(tx, query.sender)
+        _check_party(tx, query.recipient)
+    found = []
+    for row in rows[: query.limit]:
+        snippet, matches = cut_snippet(row.body, words)
+        found.append(FoundMessage(**row.model_dump(), snippet=snippet, matches=matches))
+    return SearchPage(messages=found, more=len(rows) > query.limit)
+
+
+def _check_party(tx: Tx, name: str | None) -> None:
+    """Tell a name that nobody has from one whose messages hold no such words."""
+    if name not in {None, OPERATOR, SYSTEM} and not tx.search.knows(name):
+        raise unknown_agent(name, tx.agents.list_names())
