@@ -28,6 +28,7 @@ class Prepared:
     policy: Policy
     isolation: Isolation
     plan: Plan
+    program: namespaces.Program
 
     @property
     def temporary(self) -> str:
@@ -46,7 +47,8 @@ def prepare(policy: Policy, isolation: Isolation) -> Prepared:
         SandboxFailed: when the state directory, the sockets' or the temporary directory is missing.
     """
     syscalls.build_filter(namespaces=isolation.kind is Kind.NAMESPACES)
-    return Prepared(policy, isolation, build_plan(policy))
+    plan = build_plan(policy)
+    return Prepared(policy, isolation, plan, namespaces.write_program(plan))
 
 
 def fork_into(prepared: Prepared, *, keep: Iterable[int] = ()) -> int:
@@ -128,7 +130,7 @@ def _confine(prepared: Prepared, ids: tuple[int, int], keep: Sequence[int]) -> N
     inside = isolation.kind is Kind.NAMESPACES
     if inside:
         namespaces.keep_ids(*ids)
-        namespaces.build_root(prepared.plan)
+        namespaces.build_root(prepared.program)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.join_new_session_keyring()
     with doing("drop privileges"):

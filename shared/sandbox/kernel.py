@@ -28,7 +28,7 @@ RESOLVE_NO_MAGICLINKS = 2
 RESOLVE_NO_SYMLINKS = 4
 RESOLVE_BENEATH = 8
 
-_MS_PRIVATE = 1 << 18
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _SIGCHLD = 17
 _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
@@ -120,9 +120,11 @@ def clone_tree(descriptor: int) -> int:
     return _checked(_open_tree(428, descriptor, b"", flags))
 
 
-def set_mount_attributes(descriptor: int, attributes: int, *, whole_tree: bool) -> None:
-    """Add `ATTR_*` to a mount (or all mounts of a tree) and cut it off from mounts made elsewhere."""
-    attr = _MountAttr(attributes, 0, _MS_PRIVATE, 0)
+def set_mount_attributes(
+    descriptor: int, attributes: int, *, clear: int = 0, whole_tree: bool = False
+) -> None:
+    """Set `ATTR_*` of a mount, or all mounts of a tree, and cut it off from mounts made elsewhere."""
+    attr = _MountAttr(attributes, clear, _MS_PRIVATE, 0)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if whole_tree else 0)
     _checked(_mount_setattr(442, descriptor, b"", flags, ctypes.addressof(attr), ctypes.sizeof(attr)))
 
@@ -135,6 +137,11 @@ def attach(tree: int, target: int) -> None:
 def mount(kind: bytes, target: bytes, flags: int, options: bytes | None = None) -> None:
     """A new file system."""
     _checked(_mount(kind, target, kind, flags, options))
+
+
+def bind(source: bytes, target: bytes) -> None:
+    """Show a tree, with what is mounted in it, at another place."""
+    _checked(_mount(source, target, None, _MS_BIND | _MS_REC, None))
 
 
 def enter_root() -> None:

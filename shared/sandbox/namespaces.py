@@ -1,28 +1,76 @@
 """The sandbox of namespaces: a root made of what a plan shows, with processes and shared memory of its own.
 
-Runs in the child between clone and the caller's code; everything raises `SandboxFailed` or `OSError`.
+`write_program` thinks once for many processes; the rest runs in each child, before the caller's code.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from shared.sandbox import kernel, system
+from shared.sandbox import careful, kernel, system
 from shared.sandbox.failure import SandboxFailed
 from shared.sandbox.paths import is_within
-from shared.sandbox.plan import DEVICE, WRITE, Plan, Step
+from shared.sandbox.plan import DEVICE, SYSTEM, Plan, Step
 
 FLAGS = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC
 # The new root is put together here: nothing below it is shown, and it exists wherever Linux runs.
-_BASE = b"/proc"
+_BASE = "/proc"
 _PLAIN = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-_ATTRIBUTES = {
-    WRITE: kernel.ATTR_NOSUID | kernel.ATTR_NODEV,
-    DEVICE: kernel.ATTR_NOSUID | kernel.ATTR_NOEXEC | kernel.ATTR_RDONLY,
-}
-_READ = kernel.ATTR_NOSUID | kernel.ATTR_NODEV | kernel.ATTR_RDONLY
+_DEVICE_LINKS = (
+    ("dev/fd", "/proc/self/fd"),
+    ("dev/stdin", "/proc/self/fd/0"),
+    ("dev/stdout", "/proc/self/fd/1"),
+    ("dev/stderr", "/proc/self/fd/2"),
+    ("dev/ptmx", "pts/ptmx"),
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is done in each child, in order.
+
+    Attributes:
+        layer: directories, then names to blot out, of the layer over `/etc`; empty when nothing is hidden.
+        base: directories, links and system files.
+        configuration: the same below `/etc`, for when the layer cannot be laid.
+        devices: nodes of /dev.
+        rest: what is not the system's.
+    """
+
+    layer: tuple[tuple[str, ...], tuple[str, ...]]
+    base: tuple[Step, ...]
+    configuration: tuple[Step, ...]
+    devices: tuple[str, ...]
+    rest: tuple[Step, ...]
+
+
+def write_program(plan: Plan) -> Program:
+    """Sort the steps of a plan by how they are carried out."""
+    base: list[Step] = []
+    configuration: list[Step] = []
+    devices: list[str] = []
+    rest: list[Step] = []
+    for step in plan.steps:
+        if step.foreign or (step.kind == "tree" and step.access not in {SYSTEM, DEVICE}):
+            rest.append(step)
+        elif step.access == DEVICE and step.kind == "tree":
+            devices.append(step.path)
+        elif plan.secrets and not step.mounted and is_within(step.path, system.CONFIGURATION):
+            configuration.append(step)
+        else:
+            base.append(step)
+    # The layer lies where the sandbox's own /proc will cover it.
+    names = tuple("proc" + path for path in plan.secrets)
+    directories: set[str] = set()
+    for name in names:
+        while (name := os.path.dirname(name)) != "proc":
+            directories.add(name)
+    return Program(
+        (tuple(sorted(directories)), names), tuple(base), tuple(configuration), tuple(devices), tuple(rest)
+    )
 
 
 @contextlib.contextmanager
@@ -45,133 +93,100 @@ def keep_ids(uid: int, gid: int) -> None:
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
 
-def build_root(plan: Plan) -> None:
+def build_root(program: Program) -> None:
     """Put the root together and move into it; the working directory is `/` then."""
+    umask = os.umask(0o022)
     with doing("mount a root for the sandbox"):
-        kernel.mount(b"tmpfs", _BASE, kernel.MS_NOSUID, b"mode=755")
+        kernel.mount(b"tmpfs", os.fsencode(_BASE), kernel.MS_NOSUID, b"mode=755")
         os.chdir(_BASE)
         root = os.open(".", os.O_PATH | os.O_CLOEXEC)
         os.mkdir("proc")
-    covered = _lay_over_secrets(plan.secrets)
-    for step in plan.steps:
-        overlaid = covered and is_within(step.path, system.CONFIGURATION)
-        if not overlaid or step.mounted or step.required or step.access == WRITE:
-            with doing(f"show {step.path}"):
-                _show(root, step)
-    with doing("mount /dev, /proc and /dev/shm"):
-        _make_devices()
+    _show_base(program.base if _lay_over_secrets(program) else program.configuration + program.base)
+    with doing("protect the system's files"):
+        kernel.set_mount_attributes(root, kernel.ATTR_NODEV, whole_tree=True)
+        _make_devices(program)
+        # Devices as well, which can still be written, but not given another mode, as root's own uid could.
+        kernel.set_mount_attributes(root, kernel.ATTR_RDONLY | kernel.ATTR_NOSUID, whole_tree=True)
+        kernel.set_mount_attributes(root, 0, clear=kernel.ATTR_RDONLY)
+    with doing("mount /proc, /dev/pts and /dev/shm"):
+        _mount_own()
         _mount_proc(root)
+    careful.show(root, program.rest)
     with doing("move into the sandbox's root"):
-        kernel.set_mount_attributes(root, _READ, whole_tree=False)
+        kernel.set_mount_attributes(root, kernel.ATTR_RDONLY)
         kernel.enter_root()
         os.chdir("/")
     os.close(root)
+    os.umask(umask)
 
 
-def _lay_over_secrets(secrets: Iterable[str]) -> bool:
+def _lay_over_secrets(program: Program) -> bool:
     """Show `/etc` under a layer of whiteouts, which hide by name, whatever is put there later.
 
     Returns:
-        Whether it could be done; if not, `/etc` is still to be shown.
+        Whether there is nothing more to show of it.
     """
-    if not secrets:
-        return False
+    directories, names = program.layer
+    if not names:
+        return True
     try:
-        # The layer lies where the sandbox's own /proc will cover it.
-        for path in secrets:
-            inside = "proc" + path
-            os.makedirs(os.path.dirname(inside), 0o755, exist_ok=True)
-            os.mknod(inside, 0o20000, 0)
+        for path in directories:
+            os.mkdir(path)
+        for path in names:
+            os.mknod(path, 0o20000, 0)
         os.mkdir("etc")
-        layers = b"lowerdir=%s/proc/etc:/etc" % _BASE
+        layers = os.fsencode(f"lowerdir={_BASE}/{directories[0]}:{system.CONFIGURATION}")
         kernel.mount(b"overlay", b"etc", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV, layers)
     except OSError:
         return False
     return True
 
 
-def _show(root: int, step: Step) -> None:
-    where = step.path[1:]
-    parent = root
+def _show_base(steps: tuple[Step, ...]) -> None:
+    at = ""
     try:
-        if step.foreign:
-            parent, where = _find_with_care(root, where)
-        if step.kind == "directory":
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(where, 0o755, dir_fd=parent)
-        elif step.kind == "link":
-            _link(step.source, where, parent)
-        else:
-            _show_tree(parent, where, step)
-    finally:
-        if parent != root:
-            os.close(parent)
-
-
-def _show_tree(parent: int, where: str, step: Step) -> None:
-    # No link is followed here or at the target: an agent may have swapped a directory for one.
-    unlinked = kernel.RESOLVE_NO_SYMLINKS | kernel.RESOLVE_NO_MAGICLINKS
-    try:
-        source = kernel.open_path(None, os.fsencode(step.source or step.path), unlinked)
-    except OSError:
-        if step.required:
-            raise
-        return
-    try:
-        tree = kernel.clone_tree(source)
-        kernel.set_mount_attributes(tree, _ATTRIBUTES.get(step.access, _READ), whole_tree=True)
-        with contextlib.suppress(FileExistsError):
-            if os.path.isdir(source):
-                os.mkdir(where, 0o755, dir_fd=parent)
+        for step in steps:
+            at, where = step.path, step.path[1:]
+            if step.kind == "link":
+                os.symlink(step.source, where)
+            elif step.kind == "directory":
+                _make_directory(where)
             else:
-                os.close(os.open(where, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=parent))
-        target = kernel.open_path(parent, os.fsencode(where), unlinked | kernel.RESOLVE_BENEATH)
-        kernel.attach(tree, target)
-        os.close(target)
-        os.close(tree)
-    finally:
-        os.close(source)
+                _bind(step.path, where)
+    except OSError as exc:
+        raise SandboxFailed(f"show {at}", exc.errno or 0) from exc
 
 
-def _link(target: str, where: str, parent: int) -> None:
+def _make_directory(where: str) -> None:
+    # It may be there: `etc`, from a layer that could not be laid.
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(where)
+
+
+def _bind(path: str, where: str) -> None:
     try:
-        os.symlink(target, where, dir_fd=parent)
-    except FileExistsError:
-        os.unlink(where, dir_fd=parent)
-        os.symlink(target, where, dir_fd=parent)
+        is_directory = os.path.isdir(path)
+        if is_directory:
+            os.mkdir(where)
+        else:
+            os.close(os.open(where, os.O_CREAT | os.O_CLOEXEC, 0o644))
+        kernel.bind(os.fsencode(path), os.fsencode(where))
+    except FileNotFoundError:
+        pass  # It has gone since the plan was made.
 
 
-def _find_with_care(root: int, path: str) -> tuple[int, str]:
-    """The directory of a place in a tree that the agent writes; made where missing."""
-    *parents, name = path.split("/")
-    here = os.dup(root)
-    for part in parents:
-        try:
-            below = kernel.open_path(here, os.fsencode(part), kernel.RESOLVE_NO_SYMLINKS)
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=here)
-            os.mkdir(part, 0o755, dir_fd=here)
-            below = kernel.open_path(here, os.fsencode(part), kernel.RESOLVE_NO_SYMLINKS)
-        os.close(here)
-        here = below
-    return here, name
-
-
-def _make_devices() -> None:
-    for link, target in (
-        ("fd", "/proc/self/fd"),
-        ("stdin", "/proc/self/fd/0"),
-        ("stdout", "/proc/self/fd/1"),
-        ("stderr", "/proc/self/fd/2"),
-        ("ptmx", "pts/ptmx"),
-    ):
-        os.symlink(target, f"dev/{link}")
+def _make_devices(program: Program) -> None:
+    for where, target in _DEVICE_LINKS:
+        os.symlink(target, where)
+    for path in program.devices:
+        _bind(path, path[1:])
     os.mkdir("dev/pts")
     os.mkdir("dev/shm")
-    kernel.mount(
-        b"devpts", b"dev/pts", kernel.MS_NOSUID | kernel.MS_NOEXEC, b"newinstance,ptmxmode=0666,mode=620"
-    )
+
+
+def _mount_own() -> None:
+    quiet = kernel.MS_NOSUID | kernel.MS_NOEXEC
+    kernel.mount(b"devpts", b"dev/pts", quiet, b"newinstance,ptmxmode=0666,mode=620")
     kernel.mount(b"tmpfs", b"dev/shm", _PLAIN, b"mode=1777")
 
 
@@ -181,7 +196,7 @@ def _mount_proc(root: int) -> None:
     _write("proc/sys/user/max_user_namespaces", b"0")
     proc = kernel.open_path(root, b"proc", 0)
     # Read-only: as root's own uid one could write /proc/sysrq-trigger and /proc/sys without any capability.
-    kernel.set_mount_attributes(proc, kernel.ATTR_RDONLY, whole_tree=False)
+    kernel.set_mount_attributes(proc, kernel.ATTR_RDONLY)
     os.close(proc)
 
 

@@ -15,7 +15,8 @@ from shared.sandbox.failure import SandboxFailed
 from shared.sandbox.paths import Found, cut_around, find_real, is_within
 from shared.sandbox.policy import Policy
 
-READ, WRITE, DEVICE = "read", "write", "device"
+READ, SYSTEM, WRITE, DEVICE = "read", "system", "write", "device"
+_RANK = {READ: 0, SYSTEM: 1, WRITE: 2, DEVICE: 3}
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Step:
             `link` (to `source`).
         path: where it is inside.
         source: another place that it comes from, or a link's target.
-        access: of a tree: `read`, `write`, `device`.
+        access: of a tree: `read`, `system` (read, and no agent can put anything there), `write`, `device`.
         required: without it there is no sandbox; else it is skipped when it has gone.
         foreign: its place is in a tree that the agent itself can write, so it must be looked for with care.
         mounted: a mount of its own within `/etc`, which an overlay of `/etc` does not show.
@@ -71,8 +72,7 @@ class _Draft:
 
     def add(self, found: Found, access: str, *, required: bool = False) -> None:
         self.links.update(found.links)
-        before = self.trees.get(found.path)
-        if before is None or access == WRITE or required:
+        if found.path not in self.trees or required:
             self.trees[found.path] = (access, required)
 
 
@@ -93,15 +93,17 @@ def build_plan(policy: Policy) -> Plan:
         if found is None and number == 0:
             raise SandboxFailed(f"find the state directory {path}", errno.ENOENT)
         if found is not None and _is_open(found.path, home, protected):
-            draft.add(found, WRITE, required=number == 0)
+            draft.add(found, DEVICE if is_within(found.path, "/dev") else WRITE, required=number == 0)
             writable.append(found.path)
     for directory in dict.fromkeys(map(os.path.dirname, policy.sockets)):
         draft.add(_required(directory, "the sockets' directory"), READ, required=True)
-    for path in (*system.READABLE, *system.FILES, *policy.readable):
+    for path in policy.readable:
         found = find_real(path, untrusted=writable)
         if found is not None and _is_open(found.path, home, protected):
-            access = DEVICE if is_within(found.path, "/dev") else READ
-            draft.add(found, access)
+            draft.add(found, DEVICE if is_within(found.path, "/dev") else READ)
+    for path in (*system.READABLE, *system.FILES):
+        if (found := find_real(path)) and _is_open(found.path, home, protected):
+            draft.add(found, SYSTEM)
     for path in system.DEVICES:
         if found := find_real(path):
             draft.add(found, DEVICE)
@@ -138,7 +140,7 @@ def _nodes(draft: _Draft, temporary: str) -> dict[str, Step]:
         for kind, path in cut_around(tree, (h for h in draft.hidden if h != tree or not required)):
             if kind == "whole":
                 before = nodes.get(path)
-                if before is None or before.kind != "tree" or access == WRITE:
+                if before is None or before.kind != "tree" or _RANK[access] > _RANK[before.access]:
                     nodes[path] = Step("tree", path, "", access, required)
             elif kind == "link":
                 nodes.setdefault(path, Step("link", path, os.readlink(path)))
@@ -155,11 +157,15 @@ def _order(nodes: dict[str, Step]) -> Iterator[Step]:
     for path in sorted(nodes, key=lambda path: path.split("/")):
         step = nodes[path]
         above = _above(nodes, path)
-        if above is not None and not above.source and (step.kind != "tree" or step.access == above.access):
+        if above is not None and not above.source and (step.kind != "tree" or _is_same(step, above)):
             continue
         foreign = above is not None and (bool(above.source) or above.access == WRITE)
         mounted = is_within(path, system.CONFIGURATION) and _is_mounted(path)
         yield Step(step.kind, path, step.source, step.access, step.required, foreign, mounted)
+
+
+def _is_same(one: Step, other: Step) -> bool:
+    return one.access == other.access or {one.access, other.access} == {READ, SYSTEM}
 
 
 def _above(nodes: dict[str, Step], path: str) -> Step | None:
