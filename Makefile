@@ -10,6 +10,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 # Passed on by `up`, `test` and `bench`: make up ARGS="--agent iris --detach"
 ARGS ?=
+# How many processes run the tests, 0 for none but pytest's own: make test WORKERS=2
+WORKERS ?= auto
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-15s %s\n", $$1, $$2 }'
@@ -25,7 +27,7 @@ test: setup ## set up, then run the tests (ARGS are pytest's)
 	@if command -v npm >/dev/null; then \
 		.venv/bin/python -m tests.support.install_claude && .venv/bin/python -m tests.support.install_conformance; \
 	else echo "test: no npm here, so the tests that drive the real Claude Code CLI or MCP's own suite are skipped"; fi
-	@exec .venv/bin/pytest $(ARGS)
+	@exec .venv/bin/pytest -n $(WORKERS) $(ARGS)
 
 check: setup ## format, lint, types, import contracts, dependencies
 	@.venv/bin/ruff format --check .

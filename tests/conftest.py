@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.requirements import REQUIREMENTS
+from tests.support.parallel import pytest_xdist_auto_num_workers, pytest_xdist_make_scheduler
+
+__all__ = ["pytest_xdist_auto_num_workers", "pytest_xdist_make_scheduler"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

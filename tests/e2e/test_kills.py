@@ -15,31 +15,14 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tests.support.audit import (
-    check_acked,
-    check_held,
-    check_notices,
-    check_stored_once,
-    read_notices,
-    rows_of,
-)
+from tests.support.audit import read_notices
+from tests.support.cast import LIMITS, Cast
 from tests.support.nats import NatsServer, nats_server
 from tests.support.traffic import Traffic
 from tests.support.units import Units, running_units
 
 KILLS = 20
-SENDERS = 16
-# One receiver each, which acks; and two each, which keep or give back.
-ACKING = [f"acking-{number}" for number in range(8)]
-SHARED = [f"shared-{number}" for number in range(4)]
-LIVING = [f"living-{number}" for number in range(6)]
-# What must have been answered between two kills, so that none hits a standstill.
-SENDS_BETWEEN, TRANSITIONS_BETWEEN = 32, 4
-LIMITS = {
-    "HIVE_BROKER_MAX_PENDING": "100000",
-    "HIVE_BROKER_PAIR_PER_MINUTE": "0",
-    "HIVE_LOG_LEVEL": "warning",
-}
+CAST = Cast(senders=16, acking=8, shared=4, living=6, sends_between=32, transitions_between=4)
 NATS, BROKER = "nats", "broker"
 
 
@@ -54,14 +37,14 @@ def killable(server: NatsServer) -> Iterator[Units]:
     """A broker on that server, quick to start again, with agents that have no processes."""
     settings = {f"HIVE_BROKER_{name.upper()}": str(value) for name, value in server.settings().items()}
     with running_units(**LIMITS, **settings) as units:
-        names = ["ruth", *(f"sender-{number}" for number in range(SENDERS)), *ACKING, *SHARED, *LIVING]
-        for name in names:
-            units.enlist(name, parent=None if name == "ruth" else "ruth")
+        units.enlist("ruth")
+        for name in CAST.names:
+            units.enlist(name, parent="ruth")
         units.broker.preload("services.broker.__main__")
         yield units
 
 
-def kill(units: Units, server: NatsServer, victims: set[str]) -> None:
+def kill(units: Units, server: NatsServer, victims: tuple[str, ...]) -> None:
     """`kill -9` all of them, then start all of them, at the same time."""
     if NATS in victims:
         server.kill()
@@ -74,35 +57,26 @@ def kill(units: Units, server: NatsServer, victims: set[str]) -> None:
 
 
 @pytest.mark.requirement("kills.messages", "kills.transitions")
-@pytest.mark.parametrize("victims", [{BROKER}, {NATS}, {BROKER, NATS}], ids="+".join)
-async def test_twenty_kills_under_load(killable: Units, server: NatsServer, victims: set[str]) -> None:
+@pytest.mark.parametrize("victims", [(BROKER,), (NATS,), (BROKER, NATS)], ids="+".join)
+async def test_twenty_kills_under_load(killable: Units, server: NatsServer, victims: tuple[str, ...]) -> None:
     traffic = Traffic(killable)
     ledger = traffic.ledger
     agents = killable.agents
     with anyio.fail_after(150):
         async with anyio.create_task_group() as tasks:
-            for number in range(SENDERS):
-                to = [*ACKING, *SHARED]
-                tasks.start_soon(
-                    traffic.send, agents[f"sender-{number}"], to[number % len(to) :] + to[: number % len(to)]
-                )
-            for name in ACKING:
+            for number, name in enumerate(CAST.sending_names):
+                tasks.start_soon(traffic.send, agents[name], CAST.addressed_by(number))
+            for name in CAST.acking_names:
                 tasks.start_soon(traffic.receive_and_ack, agents[name])
-            for name in SHARED:
+            for name in CAST.shared_names:
                 for hand in ("left", "right"):
                     tasks.start_soon(traffic.receive_and_keep, agents[name], hand)
-            tasks.start_soon(traffic.live, LIVING)
+            tasks.start_soon(traffic.live, CAST.living_names)
             for _ in range(KILLS):
-                await ledger.advance(sends=SENDS_BETWEEN, transitions=TRANSITIONS_BETWEEN)
+                await CAST.advance(ledger)
                 await anyio.to_thread.run_sync(kill, killable, server, victims)
             traffic.stop()
         # The clock of the notices runs from here: all parties have finished with what they had begun.
         notices = await read_notices(server, expected=ledger.transitions)
 
-    check_notices(traffic, notices)
-    stored = {name: rows_of(killable, agents[name]) for name in (*ACKING, *SHARED)}
-    check_stored_once(traffic, stored)
-    for name in ACKING:
-        check_acked(traffic, name, stored[name])
-    for name in SHARED:
-        check_held(traffic, stored[name])
+    CAST.check(traffic, killable, notices)

@@ -14,9 +14,10 @@ import pytest
 from services.hivectl.nats_config import find_nats_server
 from shared.layout import PortPlan
 from tests.support.access import AgentAccess, request
-from tests.support.hive import UP_SECONDS, Hive, find_port_base
+from tests.support.hive import UP_SECONDS, Hive
 from tests.support.lone_broker import LoneBroker, lone_broker
 from tests.support.notices import connected_reader
+from tests.support.ports import find_port_base
 from tests.support.waiting import eventually
 
 LIFE = ("started", "stopped")

@@ -21,6 +21,7 @@ from services.hivectl.provision import BUILT_SURFACES
 from shared.layout import PortPlan
 from tests.support.install_claude import find_claude
 from tests.support.messages_api import ScriptedModel
+from tests.support.ports import leased
 from tests.support.script import ModelRequest, Say, Step, Use
 from tests.support.transcript import matches, read_blocks, read_commands
 
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 COMMAND_SECONDS = 300.0
 STOP_SECONDS = 30.0
+LEASE_SECONDS = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +52,19 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def _default_ports_are_free() -> None:
+def _default_ports() -> Iterator[None]:
+    """They are ours: a run of the tests in another checkout waits, and nobody else has them."""
     ports = PortPlan()
     surfaces = [ports.surface(block, surface) for block in (0, 1) for surface in BUILT_SURFACES]
-    for port in (ports.broker, ports.nats, *surfaces):
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(f"port {port} is taken here, and the README uses the default ports")
+    with leased(ports.base, within=LEASE_SECONDS):
+        for port in (ports.broker, ports.nats, *surfaces):
+            try:
+                socket.create_server(("127.0.0.1", port)).close()
+            except OSError:
+                if os.environ.get("CI"):
+                    raise
+                pytest.skip(f"port {port} is taken here, and the README uses the default ports")
+        yield
 
 
 def test_make_up_runs_a_hive_until_ctrl_c(home: Path) -> None:

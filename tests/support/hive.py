@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from services.hivectl.provision import BUILT_SURFACES
 from shared.layout import HiveLayout, PortPlan
 from tests.support.access import AgentAccess, OperatorAccess
+from tests.support.ports import find_port_base
 from tests.support.script import JsonObject
 from tests.support.waiting import eventually
 
 BIN = Path(sys.executable).parent
 UP_SECONDS = 60.0
 COMMAND_SECONDS = 60.0
-AGENT_BLOCKS = 4
 
 
 class Started:
@@ -196,7 +193,7 @@ class Hive:
 
 @contextmanager
 def running_hive(*up_args: str) -> Iterator[Hive]:
-    """A hive with the root agent and what `up_args` add, in a short temporary directory on free ports."""
+    """A hive with the root agent and what `up_args` add, in a short temporary directory, on its own ports."""
     root = Path(tempfile.mkdtemp(prefix="hh-"))
     hive = Hive(root, PortPlan(find_port_base()))
     try:
@@ -205,32 +202,6 @@ def running_hive(*up_args: str) -> Iterator[Hive]:
     finally:
         hive.close()
         shutil.rmtree(root, ignore_errors=True)
-
-
-def find_port_base() -> int:
-    """A base from which the ports of broker, NATS and a few agents are free now.
-
-    Below the range from which the kernel takes ports for outgoing connections.
-    """
-    for _ in range(200):
-        plan = PortPlan(random.randrange(10_000, 31_000, 200))
-        if _all_free([plan.broker, plan.nats, *_agent_ports(plan)]):
-            return plan.base
-    raise RuntimeError("no free block of ports between 10000 and 31200")
-
-
-def _agent_ports(plan: PortPlan) -> list[int]:
-    return [plan.surface(block, surface) for block in range(AGENT_BLOCKS) for surface in BUILT_SURFACES]
-
-
-def _all_free(ports: Sequence[int]) -> bool:
-    with ExitStack() as held:
-        for port in ports:
-            try:
-                held.enter_context(socket.create_server(("127.0.0.1", port)))
-            except OSError:
-                return False
-    return True
 
 
 def _runs(pid: int, start_ticks: int) -> bool:

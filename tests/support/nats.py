@@ -21,6 +21,7 @@ from nats.aio.client import Client
 
 from services.hivectl.nats_config import BROKER_USER, SYS_USER, find_nats_server, render_config
 from shared.wire.notices import inbox_prefix_of, reader_identity
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 START_SECONDS = 10.0
@@ -155,13 +156,6 @@ class NatsServer:
     def _greets(self) -> bool:
         with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
             return connection.recv(5) == b"INFO "
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

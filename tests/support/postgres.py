@@ -23,7 +23,7 @@ from urllib.parse import quote
 import pg8000.native
 import pytest
 
-from tests.support.nats import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 SUPERUSER = "hive"

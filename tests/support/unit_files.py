@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.access import request
-from tests.support.nats import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 # From an extra to the environment that it alone is installed in.

@@ -18,8 +18,7 @@ from shared.layout import HiveLayout, PortPlan
 from shared.runtime.files import make_private_dir, write_private
 from tests.support.access import LEGACY, MODERN, AgentAccess, OperatorAccess, request
 from tests.support.claude import Era
-from tests.support.hive import find_port_base
-from tests.support.nats import free_port
+from tests.support.ports import find_port_base, free_port
 from tests.support.unit_files import PREFIX, ROOT, EnvironmentOf, Place, read_unit, running_unit
 from tests.support.waiting import eventually
 

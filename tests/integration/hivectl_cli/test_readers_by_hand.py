@@ -18,8 +18,9 @@ from services.hivectl.nats_config import BROKER_USER, find_nats_server
 from shared.layout import PortPlan
 from shared.wire.notices import STREAM
 from tests.support.access import request
-from tests.support.hive import BIN, UP_SECONDS, Hive, find_port_base
+from tests.support.hive import BIN, UP_SECONDS, Hive
 from tests.support.nats import nats_server
+from tests.support.ports import find_port_base
 from tests.support.waiting import eventually
 
 

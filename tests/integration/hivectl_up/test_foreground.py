@@ -11,7 +11,7 @@ from services.hivectl.supervisor.children import list_running
 from services.hivectl.supervisor.instance import is_running
 from shared.layout import HiveLayout
 from tests.integration.hivectl_up.foreground import on_terminal
-from tests.support.hive import find_port_base
+from tests.support.ports import find_port_base
 from tests.support.waiting import eventually
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from shared.layout import PortPlan
-from tests.support.hive import BIN, Hive, find_port_base, running_hive
+from tests.support.hive import BIN, Hive, running_hive
+from tests.support.ports import find_port_base
 from tests.support.waiting import eventually
 
 WITHOUT_IRIS = ["bash-ruth", "broker", "fork-server", "hyperhive-ruth", "nats"]

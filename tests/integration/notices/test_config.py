@@ -15,7 +15,8 @@ from services.hivectl.nats_config import activate_reader, find_nats_server, shut
 from shared.errors import Unavailable
 from shared.wire.notices import STREAM
 from tests.integration.notices.parts import Parts, subjects, until
-from tests.support.nats import NatsServer, barrier, free_port, nats_server
+from tests.support.nats import NatsServer, barrier, nats_server
+from tests.support.ports import free_port
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

@@ -18,14 +18,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tests.support.audit import (
-    check_acked,
-    check_held,
-    check_notices,
-    check_stored_once,
-    read_notices,
-    rows_of,
-)
+from tests.support.audit import read_notices
+from tests.support.cast import LIMITS, Cast
 from tests.support.nats import NatsServer, nats_server
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.traffic import Traffic
@@ -34,16 +28,7 @@ from tests.support.units import Units, running_units
 pytestmark = [pytest.mark.database("postgresql"), pytest.mark.requirement("shared.kills")]
 
 ROUNDS = 2
-SENDERS = 8
-ACKING = [f"acking-{number}" for number in range(4)]
-SHARED = [f"shared-{number}" for number in range(2)]
-LIVING = [f"living-{number}" for number in range(3)]
-SENDS_BETWEEN, TRANSITIONS_BETWEEN = 24, 2
-LIMITS = {
-    "HIVE_BROKER_MAX_PENDING": "100000",
-    "HIVE_BROKER_PAIR_PER_MINUTE": "0",
-    "HIVE_LOG_LEVEL": "warning",
-}
+CAST = Cast(senders=8, acking=4, shared=2, living=3, sends_between=24, transitions_between=2)
 
 
 @pytest.fixture
@@ -66,9 +51,9 @@ def brokers(nats: NatsServer, own_postgres: PostgresServer) -> Iterator[tuple[Un
     settings["HIVE_BROKER_DATABASE_URL"] = own_postgres.url_of(own_postgres.create_database())
     with ExitStack() as stack:
         first, second = (stack.enter_context(running_units(**LIMITS, **settings)) for _ in range(2))
-        names = ["ruth", *(f"sender-{number}" for number in range(SENDERS)), *ACKING, *SHARED, *LIVING]
-        for number, name in enumerate(names):
-            agent = first.enlist(name, parent=None if name == "ruth" else "ruth")
+        first.enlist("ruth")
+        for number, name in enumerate(CAST.names):
+            agent = first.enlist(name, parent="ruth")
             if number % 2:
                 first.agents[name] = replace(agent, broker_url=second.broker.url)
         for units in (first, second):
@@ -98,29 +83,20 @@ async def test_kills_of_brokers_and_server_under_load(
     ledger, agents = traffic.ledger, first.agents
     with anyio.fail_after(120):
         async with anyio.create_task_group() as tasks:
-            for number in range(SENDERS):
-                to = [*ACKING, *SHARED]
-                tasks.start_soon(
-                    traffic.send, agents[f"sender-{number}"], to[number % len(to) :] + to[: number % len(to)]
-                )
-            for name in ACKING:
+            for number, name in enumerate(CAST.sending_names):
+                tasks.start_soon(traffic.send, agents[name], CAST.addressed_by(number))
+            for name in CAST.acking_names:
                 tasks.start_soon(traffic.receive_and_ack, agents[name])
-            for name in SHARED:
+            for name in CAST.shared_names:
                 for hand, units in (("left", first), ("right", second)):
                     agent = replace(agents[name], broker_url=units.broker.url)
                     tasks.start_soon(traffic.receive_and_keep, agent, hand)
-            tasks.start_soon(traffic.live, LIVING)
+            tasks.start_soon(traffic.live, CAST.living_names)
             for kill in kills * ROUNDS:
-                await ledger.advance(sends=SENDS_BETWEEN, transitions=TRANSITIONS_BETWEEN)
+                await CAST.advance(ledger)
                 await anyio.to_thread.run_sync(kill)
-            await ledger.advance(sends=SENDS_BETWEEN, transitions=TRANSITIONS_BETWEEN)
+            await CAST.advance(ledger)
             traffic.stop()
         notices = await read_notices(nats, expected=ledger.transitions)
 
-    check_notices(traffic, notices)
-    stored = {name: rows_of(first, agents[name]) for name in (*ACKING, *SHARED)}
-    check_stored_once(traffic, stored)
-    for name in ACKING:
-        check_acked(traffic, name, stored[name])
-    for name in SHARED:
-        check_held(traffic, stored[name])
+    CAST.check(traffic, first, notices)

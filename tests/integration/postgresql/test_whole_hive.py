@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 from shared.layout import PortPlan
-from tests.support.hive import UP_SECONDS, Hive, find_port_base
+from tests.support.hive import UP_SECONDS, Hive
+from tests.support.ports import find_port_base
 from tests.support.postgres import SUPERUSER, PostgresServer
 
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream, TaskStatus
+from anyio.abc import SocketStream, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
+
+from tests.support.ports import free_port
 
 
 @dataclass(frozen=True)
@@ -83,18 +85,17 @@ class ScriptedBroker:
 
     steps: list[Step]
     heard: list[Heard] = field(default_factory=list)
-    port: int = 0
+    port: int = field(default_factory=free_port)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     async def serve(self, *, task_status: TaskStatus[None]) -> None:
-        """Listen on `port`, any at first."""
+        """Listen on `port`."""
         async with await anyio.create_tcp_listener(
             local_host="127.0.0.1", local_port=self.port, reuse_port=False
         ) as listener:
-            self.port = listener.extra(SocketAttribute.local_port)
             task_status.started()
             await listener.serve(self._converse)
 
@@ -130,16 +131,10 @@ async def _read(reader: BufferedByteReceiveStream) -> Heard:
 
 
 @asynccontextmanager
-async def scripted(*steps: Step, port: int = 0) -> AsyncIterator[ScriptedBroker]:
+async def scripted(*steps: Step, port: int | None = None) -> AsyncIterator[ScriptedBroker]:
     """A scripted broker for the length of the block."""
-    broker = ScriptedBroker(list(steps), port=port)
+    broker = ScriptedBroker(list(steps), port=port or free_port())
     async with anyio.create_task_group() as tasks:
         await tasks.start(broker.serve)
         yield broker
         tasks.cancel_scope.cancel()
-
-
-async def free_port() -> int:
-    """A port on which nobody listens."""
-    async with scripted(break_off) as broker:
-        return broker.port

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from services.hivectl.client import OperatorClient
 from shared.errors import Conflict, OutcomeUnknown, Unavailable
 from shared.wire.lifecycle import JobKind
 from shared.wire.messages import SendRequest
+from tests.support.ports import free_port
 from tests.unit.hivectl.cli.answers import break_off, reply, serve_answers
 
 
 def test_refused_connection_says_that_the_hive_is_not_running() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     with OperatorClient(url, "secret") as client, pytest.raises(Unavailable, match="hivectl up") as caught:
         client.get_hive()
     assert caught.value.code == "not_running"

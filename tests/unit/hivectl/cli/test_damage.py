@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from shared.errors import Misconfigured
 from shared.layout import HiveLayout, PortPlan
 from shared.runtime.credential import new_token
 from shared.runtime.files import make_private_dir, write_private
+from tests.support.ports import find_port_base
 
 Damage = Callable[[Path], None]
 
@@ -86,8 +86,7 @@ COMMANDS = (
 @pytest.fixture
 def layout(tmp_path: Path) -> HiveLayout:
     """The files of a hive with an embedded NATS server and an agent; nothing runs."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        base: int = held.getsockname()[1] // 2
+    base = find_port_base()
     layout = HiveLayout(tmp_path / "h")
     request = build_request(root=layout.root, agents=(), port_base=base, nats_url=None, hive_name=None)
     prepare_files(request, {})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,19 +19,19 @@ from services.hivectl.provision import ensure_hive_files
 from services.hivectl.provision.surfaces import write_mcp_config
 from shared.layout import HiveLayout, PortPlan
 from shared.runtime.files import make_private_dir, write_private
+from tests.support.ports import free_port
 
 TOKEN = "s3cret-of-iris-and-nobody-else"
 
 
 @pytest.fixture
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port: int = held.getsockname()[1]
-    return port
+def port() -> int:
+    """One on which nobody listens."""
+    return free_port()
 
 
 @pytest.fixture
-def layout(tmp_path: Path, free_port: int) -> HiveLayout:
+def layout(tmp_path: Path, port: int) -> HiveLayout:
     """The files of a hive with one agent; nothing runs."""
     layout = HiveLayout(tmp_path / "h")
     ensure_hive_files(layout)
@@ -39,7 +39,7 @@ def layout(tmp_path: Path, free_port: int) -> HiveLayout:
     for directory in (paths.home, paths.state_dir, paths.claude_dir, paths.daemons_dir, paths.run):
         make_private_dir(directory)
     write_private(paths.token_file, f"{TOKEN}\n".encode())
-    write_mcp_config(paths, PortPlan(free_port), 0, TOKEN)
+    write_mcp_config(paths, PortPlan(port), 0, TOKEN)
     part = AgentPart(
         mcp_config=paths.mcp_config,
         state_dir=paths.state_dir,
@@ -47,7 +47,7 @@ def layout(tmp_path: Path, free_port: int) -> HiveLayout:
         agent_socket=paths.agent_socket,
         core_socket=paths.core_socket,
     )
-    broker = BrokerPart(url=f"http://127.0.0.1:{free_port}", operator_token_file=layout.operator_token_file)
+    broker = BrokerPart(url=f"http://127.0.0.1:{port}", operator_token_file=layout.operator_token_file)
     write_private(layout.hive_json, HiveFile(broker=broker, agents={"iris": part}).model_dump_json().encode())
     return layout
 
@@ -123,29 +123,30 @@ def test_interrupted_agent_add_is_a_warning(layout: HiveLayout) -> None:
     assert "agent add fred" in found.mend
 
 
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        yield held
-
-
-def test_process_on_a_port_is_named(listener: socket.socket) -> None:
-    port = listener.getsockname()[1]
-    found = find_listener(port)
+def test_process_on_a_port_is_named(port: int) -> None:
+    command = [sys.executable, "-m", "http.server", "--bind=127.0.0.1", str(port)]
+    env = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as foreign:
+        try:
+            assert foreign.stdout is not None
+            assert "Serving" in foreign.stdout.readline()
+            found = find_listener(port)
+            (check,) = check_ports([ExpectedPort(port, "the broker", answered=False, wanted=False)])
+        finally:
+            foreign.kill()
     assert found is not None
-    assert found.pid == os.getpid()
-    assert "python" in found.command or "pytest" in found.command
-    (check,) = check_ports([ExpectedPort(port, "the broker", answered=False, wanted=False)])
+    assert found.pid == foreign.pid
+    assert found.command.endswith(" -m http.server")
     assert check.severity is Severity.ERROR
-    assert str(os.getpid()) in check.detail
+    assert f"process {foreign.pid} ({found.command})" in check.detail
 
 
-def test_free_port_is_fine_while_down_and_an_error_while_up(free_port: int) -> None:
-    assert find_listener(free_port) is None
+def test_free_port_is_fine_while_down_and_an_error_while_up(port: int) -> None:
+    assert find_listener(port) is None
     down, up = check_ports(
         [
-            ExpectedPort(free_port, "NATS", answered=False, wanted=False),
-            ExpectedPort(free_port, "NATS", answered=False, wanted=True),
+            ExpectedPort(port, "NATS", answered=False, wanted=False),
+            ExpectedPort(port, "NATS", answered=False, wanted=True),
         ]
     )
     assert down.ok

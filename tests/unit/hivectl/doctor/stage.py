@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 from services.hivectl.doctor.check import Check
@@ -12,6 +11,7 @@ from services.hivectl.supervisor.request import build_request, prepare_files
 from shared.layout import HiveLayout, PortPlan
 from shared.permissions import AGENT_DEFAULT
 from shared.wire.agents import Agent, Grants, HiveInfo
+from tests.support.ports import find_port_base
 from tests.unit.hivectl.provision.registry import Registry
 
 # In as bad a state as it can tell of.
@@ -43,8 +43,7 @@ class Stage:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.layout = HiveLayout(directory / "h")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.ports = PortPlan(free.getsockname()[1] // 2)
+        self.ports = PortPlan(find_port_base())
         request = build_request(
             root=self.layout.root, agents=(), port_base=self.ports.base, nats_url=None, hive_name=None
         )

@@ -18,6 +18,7 @@ from services.hivectl.supervisor.request import build_request, prepare_files
 from shared.errors import Misconfigured
 from shared.layout import HiveLayout
 from tests.support.nats import nats_server
+from tests.support.ports import free_port
 
 PASSWORD = "reader-" + "x" * 20
 # Nothing of what the hive starts is missing.
@@ -25,9 +26,9 @@ USELESS = ("then `hivectl up`, ", "start the hive", "logs are in the root's", "r
 
 
 @pytest.fixture
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+def port() -> int:
+    """One on which nobody listens."""
+    return free_port()
 
 
 def prepare(directory: Path, url: str, *, password: str = PASSWORD) -> HiveLayout:
@@ -60,19 +61,19 @@ def look(layout: HiveLayout, name: str) -> Check:
     return check
 
 
-def test_one_that_is_away_is_to_be_started_by_whoever_runs_it(tmp_path: Path, free_port: int) -> None:
-    layout = prepare(tmp_path, f"nats://127.0.0.1:{free_port}")
+def test_one_that_is_away_is_to_be_started_by_whoever_runs_it(tmp_path: Path, port: int) -> None:
+    layout = prepare(tmp_path, f"nats://127.0.0.1:{port}")
     assert not is_nats_ours(layout)
     reader = look(layout, "nats.reader")
     assert reader.severity is Severity.ERROR
-    assert reader.detail == f"NATS cannot be reached at nats://127.0.0.1:{free_port}"
+    assert reader.detail == f"NATS cannot be reached at nats://127.0.0.1:{port}"
     assert reader.mend == (
         "that server is not the hive's own: see to it that it runs at this address; or `hivectl down` and "
         "`hivectl up` with another --nats-url, `embedded` for the hive's own"
     )
-    port = look(layout, f"port.{free_port}")
-    assert port.detail == "nobody listens for NATS"
-    assert port.mend == (
+    check = look(layout, f"port.{port}")
+    assert check.detail == "nobody listens for NATS"
+    assert check.mend == (
         "start it: it is not the hive's own; `hivectl down` and `hivectl up --nats-url URL` name another"
     )
 
@@ -96,8 +97,8 @@ def test_one_without_the_stream_yet_is_the_broker_s_to_fill(tmp_path: Path) -> N
     assert reader.mend == "see nats.broker, and the broker's log"
 
 
-def test_a_password_that_is_lost_is_to_be_put_there(tmp_path: Path, free_port: int) -> None:
-    layout = prepare(tmp_path, f"nats://127.0.0.1:{free_port}")
+def test_a_password_that_is_lost_is_to_be_put_there(tmp_path: Path, port: int) -> None:
+    layout = prepare(tmp_path, f"nats://127.0.0.1:{port}")
     part = part_of(layout)
     part.reader_password_file.write_text("")
     with pytest.raises(Misconfigured, match="not the hive's own: put the password that hive-READER-default"):
@@ -107,9 +108,9 @@ def test_a_password_that_is_lost_is_to_be_put_there(tmp_path: Path, free_port: i
     assert "put the password" in reader.mend
 
 
-def test_what_listens_in_its_place_is_not_mended_by_other_ports_of_the_hive(free_port: int) -> None:
-    with socket.create_server(("127.0.0.1", free_port)):
-        (check,) = check_ports([ExpectedPort(free_port, "NATS", answered=False, wanted=True, is_ours=False)])
+def test_what_listens_in_its_place_is_not_mended_by_other_ports_of_the_hive(port: int) -> None:
+    with socket.create_server(("127.0.0.1", port)):
+        (check,) = check_ports([ExpectedPort(port, "NATS", answered=False, wanted=True, is_ours=False)])
     assert "--port-base" not in check.mend
     assert "--nats-url" in check.mend
 

@@ -18,6 +18,7 @@ from services.hivectl.supervisor.listeners import Listeners
 from services.hivectl.supervisor.spawn import Child, spawn
 from shared.errors import HiveError
 from shared.wire.lifecycle import Job, JobKind, JobState
+from tests.support.ports import free_port
 from tests.unit.hivectl.supervisor.tiny import QUICK, RUNS, ready_at_once, shell_spec
 
 IRIS = AgentRef(agent_id=4, name="iris", port_block=0)
@@ -37,8 +38,7 @@ class TinyUnits:
         self.second_probe: Callable[[], Awaitable[None]] = ready_at_once
         self.seconds: list[Child] = []
         self.listeners = Listeners()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
 
     def build_surfaces(self, agent: AgentRef, listener: KeeperListener) -> dict[str, Keeper]:
         self.listeners.bind(self.port, agent.name)

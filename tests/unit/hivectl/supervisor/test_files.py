@@ -21,6 +21,7 @@ from services.hivectl.supervisor.log_file import LogFile
 from services.hivectl.supervisor.spawn import spawn
 from shared.errors import Conflict, Misconfigured
 from shared.layout import HiveLayout, PortPlan
+from tests.support.ports import free_port
 from tests.unit.hivectl.supervisor.tiny import RUNS, shell_spec
 
 
@@ -197,8 +198,8 @@ def test_a_number_that_came_again_is_nobody_we_know(layout: HiveLayout) -> None:
 
 def test_a_port_that_is_taken_names_unit_and_setting() -> None:
     listeners = Listeners()
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         with pytest.raises(Misconfigured, match=rf"^broker: port {port} is taken.*--port-base"):
             listeners.bind(port, "broker")
         with pytest.raises(Misconfigured, match="nats"):

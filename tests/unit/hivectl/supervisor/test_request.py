@@ -11,7 +11,7 @@ from services.hivectl.provision import HiveSettings, ensure_hive_files, find_set
 from services.hivectl.supervisor.request import UpRequest, build_request, prepare_files, settle_plan
 from shared.errors import InvalidInput, Misconfigured
 from shared.layout import HiveLayout, PortPlan
-from tests.support.hive import find_port_base
+from tests.support.ports import find_port_base
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from shared.errors import (
     Unavailable,
 )
 from shared.wire.control import ControlEvent, GrantsPush, Hello, Ping
+from tests.support.ports import free_port
 from tests.unit.shared.client.talk import GRANTS, HELLO, SELF
 from tests.unit.shared.scripted import (
     Heard,
     Step,
     answer,
     break_off,
-    free_port,
     hang,
     lines,
     refuse,
@@ -94,7 +94,7 @@ async def test_a_stream_that_is_refused_raises_what_the_broker_said(
 
 async def test_a_stream_to_nobody_is_unavailable(connect: Any) -> None:
     with pytest.raises(Unavailable, match="not reachable"):
-        await read(connect(f"http://127.0.0.1:{await free_port()}"))
+        await read(connect(f"http://127.0.0.1:{free_port()}"))
 
 
 async def test_leaving_a_stream_closes_its_connection(connect: Any) -> None:

@@ -21,13 +21,13 @@ from shared.errors import (
 from shared.runtime.files import remove_private, write_private
 from shared.runtime.log import configure_logging
 from shared.wire.messages import AckRequest, RecvRequest
+from tests.support.ports import free_port
 from tests.unit.shared.client.talk import HELLO, NEW, OLD, SELF, SEND, SENT
 from tests.unit.shared.scripted import (
     Heard,
     Step,
     answer,
     break_off,
-    free_port,
     hang,
     refuse,
     scripted,
@@ -58,7 +58,7 @@ async def test_a_call_is_repeated_under_the_same_key_until_the_broker_is_back(
 
 
 async def test_a_broker_that_starts_late_is_reached_within_the_deadline(connect: Any) -> None:
-    port = await free_port()
+    port = free_port()
     client: BrokerClient = connect(f"http://127.0.0.1:{port}", 10)
     async with anyio.create_task_group() as tasks:
 
@@ -74,7 +74,7 @@ async def test_a_broker_that_starts_late_is_reached_within_the_deadline(connect:
 
 @pytest.mark.requirement("delivery.unsure")
 async def test_a_broker_that_is_down_is_unavailable_and_nothing_was_done(connect: Any) -> None:
-    url = f"http://127.0.0.1:{await free_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     client: BrokerClient = connect(url)
 
     for call in (client.self_info(), client.send(SEND, "k"), client.ack(AckRequest(up_to=1))):

@@ -10,13 +10,13 @@ from anyio.abc import SocketStream
 
 from shared.runtime import exchange
 from shared.runtime.exchange import Answer, NoAnswer, Peer
+from tests.support.ports import free_port
 from tests.unit.shared.scripted import (
     Heard,
     ScriptedBroker,
     Step,
     answer,
     break_off,
-    free_port,
     hang,
     scripted,
 )
@@ -144,7 +144,7 @@ async def test_nothing_leaves_towards_nobody(connect: Callable[[str], Peer]) -> 
     left: list[str] = ["before"]
 
     with pytest.raises(NoAnswer, match="while connecting"):
-        await get(connect(f"http://127.0.0.1:{await free_port()}"), left)
+        await get(connect(f"http://127.0.0.1:{free_port()}"), left)
 
     assert left == ["before"]
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ import httpx2
 import pytest
 
 from shared.runtime.sockets import bind_listener
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 MODULE = [sys.executable, "-m", "tests.unit.shared.runtime.serve_demo"]
@@ -149,9 +149,7 @@ def test_an_inherited_socket_outlives_the_unit_and_calls_wait_for_the_next(tmp_p
     not shutil.which("systemd-socket-activate"), reason="systemd-socket-activate is not installed"
 )
 def test_a_socket_of_systemd_is_taken(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = ["systemd-socket-activate", "-l", f"127.0.0.1:{port}", *MODULE]
     log = tmp_path / "log"
     with log.open("wb") as output:
