@@ -138,9 +138,9 @@ def run(home: Path, line: str, env: dict[str, str]) -> subprocess.CompletedProce
 
 def environment(home: Path) -> dict[str, str]:
     """The caller's, without its hive, with a home of our own; caches and pip's settings are the caller's."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("HIVE_", "XDG_", "MAKE"))
-    }
+    # What `make test` was told (ARGS) is not meant for the README's own `make up`.
+    foreign = ("HIVE_", "XDG_", "MAKE", "ARGS")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     own = Path.home()
     path = os.pathsep.join([*_claude_directory(), os.environ.get("PATH", os.defpath)])
     return kept | {
