@@ -116,6 +116,16 @@ class StoredStream:
             run_end = min(piece.end, end)
         return run_start, run_end
 
+    def find_hole(self, start: int, end: int) -> tuple[int, int] | None:
+        """(from, to) of the first bytes between `start` and `end` that are not there."""
+        for piece in self.pieces:
+            if piece.end <= start:
+                continue
+            if piece.start > start:
+                return (start, min(piece.start, end)) if start < end else None
+            start = piece.end
+        return (start, end) if start < end else None
+
     def _take(self, files: StreamFiles) -> None:
         for attempt in range(_ATTEMPTS):
             head_fd = self._open(files, files.name)
