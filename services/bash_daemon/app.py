@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -11,7 +13,11 @@ from fastapi import FastAPI
 
 from services.bash_daemon.config import Settings
 from services.bash_daemon.routes import ApiRoutes
-from services.bash_daemon.tools import build_tools
+from services.bash_daemon.service.bash import BashService
+from services.bash_daemon.service.confinement import Confinement
+from services.bash_daemon.service.reading import OutputReader
+from services.bash_daemon.service.surroundings import Surroundings
+from services.bash_daemon.tools import build_shell_tools
 from shared.client import BrokerClient
 from shared.daemon.control import ControlLink
 from shared.daemon.grants import GrantsKeeper
@@ -20,11 +26,17 @@ from shared.daemon.surface import Surface, open_data_dir
 from shared.mcp.host import ToolHost
 from shared.revision import revision
 from shared.runtime.credential import TokenFile
+from shared.runtime.files import make_private_dir
 from shared.runtime.http import create_http_app
 from shared.runtime.ids import new_ulid
+from shared.tasks.engine import TaskEngine
+from shared.tasks.registry import TaskRegistry
+from shared.tasks.request import TaskLimits
+from shared.tasks.storage import TaskStorage
 from shared.wire.control import Hello, Report
 
 UNIT: Final = "bash"
+_OUTPUT: Final = "harness/bash-tasks"
 
 
 def create_surface(settings: Settings) -> Surface:
@@ -34,7 +46,8 @@ def create_surface(settings: Settings) -> Surface:
     data_dir = open_data_dir(settings.data_dir, token_file=settings.token_file)
     kept = KeptState(data_dir / "bash.sqlite")
     broker = BrokerClient(settings.url, token, unit=UNIT, boot=boot)
-    tools = build_tools()
+    tasks = _open_tasks(settings, data_dir)
+    tools = build_shell_tools(tasks.service)
     grants = GrantsKeeper(
         kept,
         tools=[tool.name for tool in tools],
@@ -68,10 +81,11 @@ def create_surface(settings: Settings) -> Surface:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with host.run(), broker, anyio.create_task_group() as tasks:
-            tasks.start_soon(link.run)
+        async with host.run(), broker, tasks.engine.run(), anyio.create_task_group() as group:
+            group.start_soon(link.run)
             yield
-            tasks.cancel_scope.cancel()
+            group.cancel_scope.cancel()
+        tasks.registry.close()
         kept.close()
 
     async def authenticate(_path: str, presented: str) -> object | None:
@@ -86,3 +100,66 @@ def create_surface(settings: Settings) -> Surface:
     )
     app.include_router(ApiRoutes(describe).build())
     return Surface(app, host.close_streams)
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """What the app serves, runs and closes."""
+
+    engine: TaskEngine
+    registry: TaskRegistry
+    service: BashService
+
+
+def _open_tasks(settings: Settings, data_dir: Path) -> _Tasks:
+    """Wire them. Opens the registry; starts nothing."""
+    limits = TaskLimits(
+        max_running=settings.max_running_tasks,
+        max_queued=settings.max_queued_tasks,
+        grace_seconds=settings.kill_grace_seconds,
+        output_bytes=settings.max_output_bytes,
+        quota_bytes=settings.output_quota_bytes,
+        min_free_bytes=settings.min_free_bytes,
+        retention_seconds=settings.retention_days * 86_400,
+        processes={
+            name: value
+            for name, value in (
+                ("memory_bytes", settings.max_memory_bytes),
+                ("cpu_seconds", settings.max_cpu_seconds),
+            )
+            if value
+        },
+    )
+    registry = TaskRegistry(data_dir / f"{UNIT}-tasks.sqlite")
+    storage = TaskStorage(settings.state_dir, _OUTPUT, registry=registry, limits=limits)
+    reader = OutputReader(storage)
+    temporary = data_dir / "tmp"
+    make_private_dir(temporary)
+    confinement = Confinement(
+        settings.root,
+        settings.state_dir,
+        sockets=(settings.agent_socket, settings.core_socket),
+        temporary=temporary,
+        secrets=(settings.token_file, data_dir),
+    )
+    engine = TaskEngine(
+        UNIT,
+        data_dir=data_dir,
+        registry=registry,
+        storage=storage,
+        limits=limits,
+        policy=confinement.build_policy if settings.sandbox else lambda: None,
+        agent_socket=settings.agent_socket,
+        describe=reader.describe,
+    )
+    surroundings = Surroundings(
+        settings.label,
+        settings.state_dir,
+        agent_socket=settings.agent_socket,
+        core_socket=settings.core_socket,
+        max_environment_bytes=settings.max_environment_bytes,
+    )
+    service = BashService(
+        engine, registry, reader, surroundings, max_command_bytes=settings.max_command_bytes
+    )
+    return _Tasks(engine, registry, service)

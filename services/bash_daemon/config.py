@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from shared.layout import default_root
 from shared.runtime.settings import (
     AbsolutePath,
     HiveAgentSocket,
     HiveCoreSocket,
     HiveLabel,
     HiveLogLevel,
+    HiveRoot,
     HiveStateDir,
     HiveTokenFile,
     HiveToolGroups,
@@ -42,6 +44,10 @@ class Settings(UnitSettings):
     )
     core_socket: HiveCoreSocket = Field(
         default=None, description="the broker's socket for the agent, which tasks may use"
+    )
+    root: HiveRoot = Field(default_factory=default_root, description="of the hive; hidden from tasks")
+    sandbox: bool = Field(
+        default=True, description="whether tasks run in the sandbox, where the machine has one"
     )
     port: Port = Field(default=7101, description="port of this surface on 127.0.0.1; 0 takes a free one")
     data_dir: AbsolutePath | None = Field(

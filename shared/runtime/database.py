@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,16 +19,21 @@ class Database:
     Args:
         path: the file, made where there is none.
         schema: statements that may be repeated.
+        is_flushed: whether each write waits until it would survive a loss of power as well. Without, it
+            survives
+            any kill of the process, and what was written before a `flush` survives the rest too.
     """
 
-    def __init__(self, path: Path, schema: Sequence[str]) -> None:
+    def __init__(self, path: Path, schema: Sequence[str], *, is_flushed: bool = True) -> None:
         self._lock = threading.Lock()
+        self._flushing = threading.Lock()
+        self._log = path.with_name(f"{path.name}-wal")
         try:
             with ExitStack() as on_failure:
                 self._db = sqlite3.connect(path, check_same_thread=False, timeout=5, isolation_level=None)
                 on_failure.callback(self._db.close)
                 self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.execute(f"PRAGMA synchronous={'FULL' if is_flushed else 'NORMAL'}")
                 for statement in schema:
                     self._db.execute(statement)
                 on_failure.pop_all()
@@ -45,6 +51,29 @@ class Database:
         """
         with self._guarded():
             return self._db.execute(sql, parameters).fetchall()
+
+    def flush(self) -> None:
+        """Wait until all that was written so far would survive a loss of power.
+
+        In WAL mode with `synchronous=NORMAL` a commit writes the log and leaves it to the kernel; SQLite
+        itself syncs the log before it moves anything into the database
+        (sqlite.org/pragma.html#pragma_synchronous).
+
+        Raises:
+            Unavailable: when the disk refuses it.
+        """
+        try:
+            with self._flushing:
+                log = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fdatasync(log)
+                finally:
+                    os.close(log)
+        except FileNotFoundError:
+            # Nothing has been written since the file was opened.
+            return
+        except OSError as exc:
+            raise Unavailable(f"the daemon's state cannot be written: {exc.strerror}") from exc
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

@@ -1,15 +1,102 @@
-"""Ends the tasks of an agent whose surfaces are down."""
+"""Ends that no supervisor has written, and the ending of all tasks of an agent by whoever stops it.
+
+Does without a daemon: `end_all` speaks to the supervisors themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import json
+import select
+import socket
+import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
+
+from shared.tasks.model import PROTOCOL, End, TaskState
+from shared.tasks.supervisor import record
+from shared.tasks.supervisor.control import connect
+
+RECORDS_SUFFIX: Final = "-tasks"
+RESTARTED: Final = "the machine was restarted"
+SUPERVISOR_GONE: Final = (
+    "its supervisor is gone without having written an end: it was killed, perhaps for want of memory"
+)
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+# What a supervisor may take beyond the grace until it gives up.
+_EXTRA_SECONDS: Final = 7.0
 
 
-def end_all(data_dir: Path, reason: str, grace_seconds: float) -> Sequence[str]:
-    """End all tasks that are noted in `data_dir`: TERM, KILL after the grace. Starts no program.
+def machine_boot() -> str:
+    """What this boot of the machine is called (random(4)); empty where the kernel does not say."""
+    with contextlib.suppress(OSError):
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    return ""
 
-    Answers what could not be ended, in words.
+
+def build_end(state: TaskState, reason: str | None, *, started_at: float | None) -> End:
+    """An end that is noted by the daemon: nothing is known but its reason."""
+    now = time.time()
+    began = now if started_at is None else started_at
+    return End(
+        protocol=PROTOCOL,
+        state=state.value,
+        exit_code=None,
+        signal=None,
+        reason=reason,
+        started_at=began,
+        ended_at=now,
+        duration_ms=max(0, round((now - began) * 1000)),
+        leftovers=[],
+        survivors=[],
+        streams={},
+    )
+
+
+def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
+    """End every task whose records lie in a daemon's data directory, whatever its surface.
+
+    Blocks for the grace and some seconds at most. The tasks end as `killed` with the reason; the daemon takes
+    that in when it next starts.
+
+    Returns:
+        The ids of those that still run.
     """
-    del data_dir, reason, grace_seconds
-    return []
+    held = [path for path in list_records(data_dir) if record.is_held(path)]
+    asked = [connection for path in held if (connection := _ask_to_end(path, reason, grace_seconds))]
+    deadline = time.monotonic() + grace_seconds + _EXTRA_SECONDS
+    _wait_for_all(asked, deadline)
+    return [path.name for path in held if record.is_held(path)]
+
+
+def list_records(data_dir: Path) -> Iterable[Path]:
+    """The directories of all tasks that have not been tidied away."""
+    return sorted(data_dir.glob(f"*{RECORDS_SUFFIX}/*/"))
+
+
+def _ask_to_end(path: Path, reason: str, grace_seconds: float) -> socket.socket | None:
+    try:
+        connection = connect(path)
+    except OSError:
+        # It ends just now, or has not begun to listen: whether it is still there is looked at in the end.
+        return None
+    command = {"cmd": "kill", "reason": reason, "grace_seconds": grace_seconds}
+    with contextlib.suppress(OSError):
+        connection.sendall(json.dumps(command).encode() + b"\n")
+    return connection
+
+
+def _wait_for_all(connections: list[socket.socket], deadline: float) -> None:
+    """Until each supervisor has hung up: all of its task is gone then, and its end is written."""
+    waiting = list(connections)
+    while waiting and (left := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select(waiting, [], [], left)
+        for connection in ready:
+            with contextlib.suppress(OSError):
+                if connection.recv(1 << 16):
+                    continue
+            connection.close()
+            waiting.remove(connection)
+    for connection in waiting:
+        connection.close()

@@ -165,7 +165,7 @@ class Units:
         self.agents: dict[str, AgentAccess] = {}
         self.surfaces: dict[str, Unit] = {}
         self.layout.logs_dir.mkdir(parents=True)
-        _write(self.layout.operator_token_file, secrets.token_urlsafe(32))
+        write_private_text(self.layout.operator_token_file, secrets.token_urlsafe(32))
         env = {"HIVE_ROOT": str(root), **broker_env}
         self.broker = self._unit("hive-broker", "broker", env, "HIVE_BROKER_PORT")
         self.operator = OperatorAccess(self.broker.url, self.layout.operator_token_file)
@@ -174,7 +174,7 @@ class Units:
         """Create an agent at the broker, with its token and directories but no process."""
         files = self.layout.agent(name)
         token = secrets.token_urlsafe(32)
-        _write(files.token_file, token)
+        write_private_text(files.token_file, token)
         files.state_dir.mkdir(mode=0o700, exist_ok=True)
         body = {"name": name, "token_sha256": hashlib.sha256(token.encode()).hexdigest(), "parent": parent}
         self.operator.json("POST", "/agents", body)
@@ -201,7 +201,7 @@ class Units:
             "alwaysLoad": True,
             "timeout": 45_000,
         }
-        _write(agent.mcp_config, json.dumps({"mcpServers": {"hyperhive": entry}}))
+        write_private_text(agent.mcp_config, json.dumps({"mcpServers": {"hyperhive": entry}}))
         surface.start()
         self.surfaces[name] = surface
         return agent
@@ -247,7 +247,7 @@ def running_units(*agents: str, **broker_env: str) -> Iterator[Units]:
         shutil.rmtree(root)
 
 
-def _write(path: Path, text: str) -> None:
+def write_private_text(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)

@@ -42,7 +42,7 @@ class Match:
     """One line that matched.
 
     Args:
-        offset: where the line starts in the stream; a line over 64 KiB is searched in parts, each with its own.
+        offset: where the line starts in the stream; one over 64 KiB is searched in parts, each with its own.
         line_number: from 1; None where bytes in front of it were dropped.
         text: the line as it is shown, around the match where it is long.
         line_bytes: how long the line, or its part, is, where `text` is not all of it.

@@ -90,6 +90,19 @@ class Spool:
         tail_start: int = self._segments[0].start if self._segments else self.total_bytes
         return tail_start - self.head_bytes
 
+    @property
+    def ends_within_a_line(self) -> bool:
+        """Whether what was kept last is a line without its end, as a prompt leaves one."""
+        fd, length = self._head_fd, self.head_bytes
+        if self._segments:
+            fd, length = self._segments[-1].fd, self._segments[-1].length
+        if fd < 0 or not length:
+            return False
+        try:
+            return os.pread(fd, 1, length - 1) not in {b"\n", b""}
+        except OSError:
+            return False
+
     def pump(self, source: int) -> int | None:
         """Take what is readable on `source`, which is non-blocking, and at most `STEP_BYTES` of it.
 

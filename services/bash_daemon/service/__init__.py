@@ -1,0 +1,1 @@
+"""What the bash surface decides: which command with which surroundings, and what an answer says."""

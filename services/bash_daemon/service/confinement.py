@@ -1,0 +1,46 @@
+"""What the sandbox of a task shows: the agent's own and what the operator added; of the hive nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from shared.sandbox import Policy, default_protected, interpreter_paths
+
+
+class Confinement:
+    """Builds the policy of the next task.
+
+    Args:
+        root: the hive's root, hidden as a whole.
+        state_dir: the agent's own directory.
+        sockets: its sockets.
+        temporary: a private directory, for `/tmp`.
+        secrets: what is hidden wherever it lies: token, private state.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        state_dir: Path,
+        *,
+        sockets: Iterable[Path | None],
+        temporary: Path,
+        secrets: Sequence[Path],
+    ) -> None:
+        self._root = str(root)
+        self._state_dir = str(state_dir)
+        self._sockets = tuple(str(path) for path in sockets if path is not None)
+        self._temporary = str(temporary)
+        self._protected = (*default_protected(), *map(str, secrets))
+
+    def build_policy(self, *, readable: Iterable[str] = (), writable: Iterable[str] = ()) -> Policy:
+        """The policy, with the paths that the operator has added by now."""
+        return Policy(
+            home=self._root,
+            writable=(self._state_dir, *writable),
+            readable=(*interpreter_paths(), *readable),
+            sockets=self._sockets,
+            temporary=self._temporary,
+            protected=self._protected,
+        )

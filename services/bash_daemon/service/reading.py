@@ -1,0 +1,108 @@
+"""What answers show of a task's output: the last lines, a page, or the lines that match. Blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from services.bash_daemon.service.wording import (
+    Swept,
+    Tails,
+    render_matches,
+    render_page,
+    render_swept,
+    render_todo,
+)
+from shared.errors import InvalidInput, Unavailable
+from shared.tasks.output.search import search
+from shared.tasks.output.stored import StreamFiles
+from shared.tasks.output.stream_end import StreamEnd
+from shared.tasks.output.views import MAX_PAGE_BYTES, PAGE_BYTES, TAIL_BYTES, page, tail_view
+from shared.tasks.registry import TaskRow
+from shared.tasks.storage import STREAMS, TaskStorage
+
+Stream = Literal["out", "err"]
+TODO_TAIL_BYTES = 1_000
+
+
+@dataclass(frozen=True)
+class PageRequest:
+    """A part of one stream that was asked for."""
+
+    stream: Stream
+    offset: int
+    max_bytes: int
+    grep: str | None
+
+    @classmethod
+    def of(
+        cls, stream: Stream | None, offset: int | None, max_bytes: int | None, grep: str | None
+    ) -> PageRequest | None:
+        """None when nothing of it was said, so that the task as a whole is meant.
+
+        Raises:
+            InvalidInput: when more is asked for than one answer holds.
+        """
+        if stream is None and offset is None and max_bytes is None and grep is None:
+            return None
+        if max_bytes is not None and max_bytes > MAX_PAGE_BYTES:
+            raise InvalidInput(f"max_bytes is at most {MAX_PAGE_BYTES}; read on at the next offset")
+        return cls(stream or "out", offset or 0, max_bytes or PAGE_BYTES, grep)
+
+
+class OutputReader:
+    """Reads what tasks wrote.
+
+    Args:
+        storage: where it is.
+    """
+
+    def __init__(self, storage: TaskStorage) -> None:
+        self._storage = storage
+
+    def view_tails(self, row: TaskRow, *, max_bytes: int = TAIL_BYTES) -> Tails | Swept:
+        """The last of each stream."""
+        if row.swept is not None:
+            return Swept(row.swept)
+        with self._open(row) as streams:
+            views = {stream: tail_view(files, max_bytes) for stream, files in streams.items()}
+        paths = {stream: str(self._storage.directory / f"{row.id}.{stream}") for stream in STREAMS}
+        return Tails(views, paths)
+
+    def read(self, row: TaskRow, asked: PageRequest) -> str:
+        """A page, or the lines of one stream that match.
+
+        Raises:
+            InvalidInput: for an offset past the end, or an expression that is none.
+        """
+        if row.swept is not None:
+            return render_swept(row)
+        with self._open(row) as streams:
+            files = streams[asked.stream]
+            if asked.grep is not None:
+                found = search(files, asked.grep, offset=asked.offset, max_bytes=asked.max_bytes)
+                return render_matches(row, asked.stream, found)
+            return render_page(row, asked.stream, page(files, asked.offset, asked.max_bytes))
+
+    def describe(self, row: TaskRow) -> tuple[str, str | None]:
+        """Summary and detail of a todo about a task."""
+        try:
+            tails = self.view_tails(row, max_bytes=TODO_TAIL_BYTES)
+        except Unavailable:
+            tails = Swept("its output cannot be read")
+        return render_todo(row, tails)
+
+    @contextmanager
+    def _open(self, row: TaskRow) -> Iterator[dict[str, StreamFiles]]:
+        ends = row.end["streams"] if row.end else {}
+        with self._storage.open_directory() as directory:
+            yield {
+                stream: StreamFiles(
+                    directory,
+                    f"{row.id}.{stream}",
+                    StreamEnd.from_record(ends[stream]) if stream in ends else None,
+                )
+                for stream in STREAMS
+            }

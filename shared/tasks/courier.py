@@ -1,0 +1,133 @@
+"""Tells the agent of ended tasks: one todo a task, unless an answer has shown its end; cleared once one has.
+
+What is to be told is in the registry, so a kill between any two lines repeats a message at most, and its
+`event_id` makes the repetition do nothing. Without an in-agent socket, or while nobody listens there, it
+waits on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import anyio
+
+from shared.errors import HiveError, InvalidInput
+from shared.runtime.backoff import Backoff
+from shared.runtime.line_client import ask
+from shared.runtime.log import get_logger
+from shared.tasks.registry import TaskRegistry, TaskRow
+
+_PAGE: Final = 100
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+
+log = get_logger()
+
+
+class Describe(Protocol):
+    """Words for a todo: its summary, which is one line, and its detail. May block."""
+
+    def __call__(self, row: TaskRow) -> tuple[str, str | None]: ...
+
+
+class Courier:
+    """Carries todos of one surface's tasks. For one event loop.
+
+    Args:
+        subsystem: the todos' subsystem: the surface's name.
+        agent_socket: the in-agent socket; None where there is none.
+        is_watched: whether an answer that will show the task's end is under way.
+    """
+
+    def __init__(
+        self,
+        subsystem: str,
+        *,
+        agent_socket: Path | None,
+        registry: TaskRegistry,
+        describe: Describe,
+        is_watched: Callable[[str], bool],
+    ) -> None:
+        self._subsystem = subsystem
+        self._socket = agent_socket
+        self._registry = registry
+        self._describe = describe
+        self._is_watched = is_watched
+        self._work = asyncio.Event()
+        # Tasks that wait for input and of which that was not told yet, and how often one was told.
+        self._prompts: set[str] = set()
+        self._prompts_told = 0
+        self._began = int(time.time())
+
+    def look(self) -> None:
+        """Something has changed: see what there is to tell."""
+        self._work.set()
+
+    def add_prompt(self, task_id: str) -> None:
+        """A task has begun to wait for input."""
+        self._prompts.add(task_id)
+        self.look()
+
+    async def forgive_prompt(self, task_id: str) -> None:
+        """An answer has shown that a task waits, or it got input: of that nothing is left to tell."""
+        self._prompts.discard(task_id)
+        if self._registry.take_prompted(task_id):
+            with contextlib.suppress(HiveError):
+                await self._send("clear_todo", key=task_id)
+
+    async def run(self) -> None:
+        """Carry what there is, for ever. Pauses grow while nobody takes it."""
+        pauses = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        self.look()
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            try:
+                await self._carry()
+                pauses.reset()
+            except HiveError as exc:
+                log.info("todos_waiting", code=exc.code)
+                self.look()
+                await anyio.sleep(pauses.next())
+
+    async def _carry(self) -> None:
+        self._registry.settle_shown()
+        if self._socket is None:
+            return
+        while outdated := self._registry.list_outdated(_PAGE):
+            for row in outdated:
+                await self._send("clear_todo", key=row.id)
+                self._registry.settle(row.id)
+        for row in self._registry.list_untold(_PAGE):
+            if not self._is_watched(row.id):
+                await self._upsert(row, f"{row.id}:end")
+                self._registry.mark_told(row.id)
+                # There may be more than a page, and this one may have been shown meanwhile.
+                self.look()
+        for task_id in sorted(self._prompts):
+            if self._is_watched(task_id):
+                # Once it is not, there is another look.
+                continue
+            found = self._registry.find(task_id)
+            if found is not None and not found.state.is_final:
+                self._prompts_told += 1
+                self._registry.mark_prompted(task_id)
+                await self._upsert(found, f"{task_id}:input:{self._began}:{self._prompts_told}")
+            self._prompts.discard(task_id)
+
+    async def _upsert(self, row: TaskRow, event_id: str) -> None:
+        summary, detail = await anyio.to_thread.run_sync(self._describe, row)
+        try:
+            await self._send("upsert_todo", key=row.id, summary=summary, detail=detail, event_id=event_id)
+        except InvalidInput as exc:
+            # It would be refused for ever.
+            log.error("todo_refused", task=row.id, error=exc.message)  # noqa: TRY400
+
+    async def _send(self, cmd: str, **fields: object) -> None:
+        if self._socket is not None:
+            await ask(self._socket, {"cmd": cmd, "subsystem": self._subsystem, **fields})

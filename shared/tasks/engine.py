@@ -1,0 +1,311 @@
+"""The task engine of one daemon: what its tools ask for.
+
+It knows what is alive; the registry knows what was and how it ended; the supervisors hold the processes. A
+daemon that is killed at any line finds on its next start every task in its true state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from shared.errors import Conflict, LimitExceeded, NotFound, Unavailable
+from shared.sandbox import Policy
+from shared.tasks.courier import Courier, Describe
+from shared.tasks.endings import RECORDS_SUFFIX, build_end, machine_boot
+from shared.tasks.live import LiveTask
+from shared.tasks.lives import Lives
+from shared.tasks.model import PROTOCOL, Launch, TaskState
+from shared.tasks.places import Places
+from shared.tasks.registry import TaskRegistry, TaskRow
+from shared.tasks.request import TaskLimits, TaskRequest
+from shared.tasks.spawning import Spawner
+from shared.tasks.storage import TaskStorage
+from shared.tasks.tidying import Tidier
+
+_ALPHABET: Final = "abcdefghijkmnpqrstuvwxyz23456789"
+_ID_LENGTH: Final = 12
+# Beyond the grace: until a supervisor gives up on what cannot be killed, and a little more.
+_EXTRA_KILL_SECONDS: Final = 7.0
+_ATTACH_SECONDS: Final = 5.0
+
+
+def new_task_id() -> str:
+    """12 characters that are easy to tell apart: 60 random bits, so unique in any hive."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_ID_LENGTH))
+
+
+class TaskEngine:
+    """The tasks of one surface. For one event loop; `run` is entered before anything else is called.
+
+    Args:
+        surface: its name; records lie in `<data_dir>/<surface>-tasks/`.
+        registry: the durable list.
+        storage: where output goes, and how much of it may stay.
+        policy: the sandbox of the next task; None for none.
+        agent_socket: where the agent is told of ended tasks; None where there is no such socket.
+        describe: the words for it.
+        clock: unix seconds.
+    """
+
+    def __init__(
+        self,
+        surface: str,
+        *,
+        data_dir: Path,
+        registry: TaskRegistry,
+        storage: TaskStorage,
+        limits: TaskLimits,
+        policy: Callable[[], Policy | None],
+        agent_socket: Path | None,
+        describe: Describe,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._records = data_dir / f"{surface}{RECORDS_SUFFIX}"
+        self._registry = registry
+        self._storage = storage
+        self._limits = limits
+        self._clock = clock
+        self._boot = machine_boot()
+        self._spawner = Spawner()
+        self._places = Places(limits.max_running)
+        self._tidier = Tidier(self._records, registry, storage)
+        self._listeners: list[Callable[[], None]] = []
+        self._watched: Counter[str] = Counter()
+        self._group: TaskGroup | None = None
+        self._courier = Courier(
+            surface,
+            agent_socket=agent_socket,
+            registry=registry,
+            describe=describe,
+            is_watched=self.is_watched,
+        )
+        self._lives = Lives(
+            self._records,
+            places=self._places,
+            registry=registry,
+            storage=storage,
+            spawner=self._spawner,
+            build_launch=self._build_launch,
+            build_policy=policy,
+            on_change=self._tell,
+            on_end=self._tidier.add,
+            on_prompt=self._courier.add_prompt,
+        )
+
+    def watch(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called after every change of a task's state, in the event loop."""
+        self._listeners.append(listener)
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Take up what an earlier daemon has left, and serve until the block ends. Tasks go on after it."""
+        self._records.mkdir(mode=0o700, exist_ok=True)
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                self._adopt_all(group)
+                group.start_soon(self._tidier.run)
+                group.start_soon(self._spawner.run)
+                group.start_soon(self._courier.run)
+                yield
+                group.cancel_scope.cancel()
+        finally:
+            self._group = None
+            self._spawner.close()
+
+    async def start(self, request: TaskRequest) -> TaskRow:
+        """Start a task, or queue it. Durable when it returns.
+
+        Raises:
+            LimitExceeded: when too many wait already.
+            Unavailable: when nothing can be stored.
+        """
+        group, task_id, has_place = self._serving(), new_task_id(), self._places.has_free()
+        if not has_place and self._places.waiting >= self._limits.max_queued:
+            raise LimitExceeded(
+                f"{self._places.running} tasks run and {self._places.waiting} wait, which is the limit; wait "
+                "for some to end, or kill some",
+                code="too_many_tasks",
+            )
+        row = self._registry.add(
+            task_id,
+            request.title,
+            request=None if has_place else request.to_json(),
+            boot=self._boot,
+            now=int(self._clock()),
+        )
+        self._places.add(task_id, has_place=has_place)
+        if has_place:
+            self._lives.begin(group, task_id, request)
+        self._tell()
+        # The task runs already; what is waited for is only that a loss of power would leave a trace of it.
+        await anyio.to_thread.run_sync(self._registry.flush)
+        return row
+
+    def get(self, task_id: str) -> TaskRow:
+        """A task as it is now.
+
+        Raises:
+            NotFound: when there is none of this id, or it was forgotten long after its end.
+        """
+        row = self._registry.find(task_id)
+        if row is None:
+            raise NotFound(f"no task {task_id[:40]!r}; `list` shows those there are", code="no_such_task")
+        return row
+
+    @contextlib.contextmanager
+    def watching(self, task_id: str) -> Iterator[None]:
+        """Say that an answer is under way that will show this task: nothing is told of it meanwhile."""
+        self._watched[task_id] += 1
+        try:
+            yield
+        finally:
+            self._watched[task_id] -= 1
+            if not self._watched[task_id]:
+                del self._watched[task_id]
+            self._tell()
+
+    def is_watched(self, task_id: str) -> bool:
+        return task_id in self._watched
+
+    async def show(self, row: TaskRow, *, is_waiting: bool) -> None:
+        """An answer shows this task as it is: of that nothing is left to tell."""
+        if row.state.is_final and not row.is_shown:
+            self._registry.mark_shown([row.id])
+        if is_waiting:
+            await self._courier.forgive_prompt(row.id)
+
+    def is_waiting_for_input(self, task_id: str) -> bool:
+        found = self._places.find(task_id)
+        return found is not None and found.is_waiting_for_input
+
+    async def look(self, task_id: str) -> bool:
+        """Whether the task waits for input, asked for now; False when nobody can say."""
+        found = self._places.find(task_id)
+        if found is None or found.live is None:
+            return False
+        with contextlib.suppress(Unavailable):
+            reply = await found.live.ask({"cmd": "state"})
+            found.live.is_waiting_for_input = bool(reply.get("waiting_for_input"))
+        return found.is_waiting_for_input
+
+    async def wait(self, task_id: str, seconds: float) -> TaskRow:
+        """The task as it is once it has ended or waits for input, or after `seconds`.
+
+        Raises:
+            NotFound: when there is no such task.
+        """
+        with anyio.move_on_after(seconds):
+            while (found := self._places.find(task_id)) and not found.is_waiting_for_input:
+                await found.news.wait()
+        return self.get(task_id)
+
+    async def kill(self, task_id: str, *, reason: str | None = None) -> TaskRow:
+        """End a task and all it has started; one that waits never starts, one that has ended stays as it is.
+
+        Returns it when all is gone, or after the grace and some seconds, when something cannot be killed.
+
+        Raises:
+            NotFound: when there is no such task.
+            Unavailable: when its supervisor does not answer.
+        """
+        found = self._places.find(task_id)
+        if found is None:
+            return self.get(task_id)
+        if not found.has_place:
+            why = reason or "it was killed before it began"
+            await self._lives.finish(
+                self._serving(), task_id, build_end(TaskState.KILLED, why, started_at=None)
+            )
+            return self.get(task_id)
+        limit = self._limits.grace_seconds + _EXTRA_KILL_SECONDS
+        with anyio.move_on_after(limit):
+            await found.attached.wait()
+            if found.live is not None:
+                await found.live.ask({"cmd": "kill", "reason": reason})
+            while self._places.find(task_id):
+                await found.news.wait()
+        return self.get(task_id)
+
+    async def send_input(self, task_id: str, text: str, *, eof: bool) -> None:
+        """Write to a task's standard input, and then perhaps end it.
+
+        Raises:
+            NotFound: when there is no such task.
+            Conflict: when it has ended, does not run yet, or its input is closed.
+            LimitExceeded: when it has not read what was sent before.
+            Unavailable: when its supervisor does not answer.
+        """
+        live = await self._find_live(task_id)
+        reply = await live.ask({"cmd": "input", "text": text, "eof": eof})
+        if reply.get("error") == "full":
+            raise LimitExceeded(
+                "the task has not read what was sent before; wait, and send again", code="input_full"
+            )
+        if not reply.get("ok"):
+            raise Conflict(
+                f"the input of task {task_id} is closed: it was started without `stdin`, its end was sent, "
+                "or the task has closed it",
+                code="input_closed",
+            )
+        live.is_waiting_for_input = False
+        await self._courier.forgive_prompt(task_id)
+
+    async def _find_live(self, task_id: str) -> LiveTask:
+        found = self._places.find(task_id)
+        if found is not None and not found.has_place:
+            raise Conflict(f"task {task_id} has not begun; it waits for a place", code="task_pending")
+        if found is not None:
+            with anyio.move_on_after(_ATTACH_SECONDS):
+                await found.attached.wait()
+            if found.live is not None:
+                return found.live
+        raise Conflict(f"task {task_id} has ended: {self.get(task_id).state}", code="task_ended")
+
+    def _build_launch(self, task_id: str, request: TaskRequest, output_bytes: int) -> Launch:
+        return Launch(
+            protocol=PROTOCOL,
+            id=task_id,
+            directory=str(self._records / task_id),
+            argv=request.argv,
+            cwd=request.cwd,
+            env=request.env,
+            stdin=request.has_stdin,
+            timeout_seconds=request.timeout_seconds,
+            grace_seconds=self._limits.grace_seconds,
+            output_bytes=output_bytes,
+            min_free_bytes=self._limits.min_free_bytes,
+            limits=dict(self._limits.processes),
+        )
+
+    def _adopt_all(self, group: TaskGroup) -> None:
+        for row in self._registry.list_open():
+            is_running = row.state is TaskState.RUNNING
+            self._places.add(row.id, has_place=is_running)
+            if is_running:
+                self._lives.adopt(group, row.id)
+        # A task whose row was never written was never answered for either.
+        for path in self._records.iterdir():
+            if self._places.find(path.name) is None:
+                self._tidier.add(path.name)
+        self._lives.fill_places(group)
+
+    def _tell(self) -> None:
+        self._courier.look()
+        for listener in self._listeners:
+            listener()
+
+    def _serving(self) -> TaskGroup:
+        if self._group is None:
+            raise Unavailable("the surface is stopping; try again in a moment")
+        return self._group

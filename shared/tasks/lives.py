@@ -1,0 +1,190 @@
+"""From a task's start to its end: supervisors are started, found again and heard out, and ends are noted.
+
+Every task that runs has one coroutine here. None of them may fail: what cannot be stored now is tried again,
+as the end of the task is on disk in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from shared.errors import HiveError, Unavailable
+from shared.runtime.log import get_logger
+from shared.sandbox import Policy
+from shared.tasks.endings import RESTARTED, SUPERVISOR_GONE, build_end, machine_boot
+from shared.tasks.live import LiveTask
+from shared.tasks.model import End, Launch, TaskState
+from shared.tasks.places import Places
+from shared.tasks.registry import TaskRegistry
+from shared.tasks.request import TaskRequest
+from shared.tasks.spawning import Spawner
+from shared.tasks.storage import TaskStorage
+from shared.tasks.supervisor import record
+from shared.tasks.supervisor.control import connect
+
+_RECONNECT_SECONDS: Final = 0.05
+_RETRY_SECONDS: Final = 1.0
+
+log = get_logger()
+
+BuildLaunch = Callable[[str, TaskRequest, int], Launch]
+
+
+class Lives:
+    """The tasks that run. For one event loop.
+
+    Args:
+        records: the directory of the tasks' private directories.
+        build_launch: what a supervisor is told, from an id, a request and the bytes of output it may keep.
+        build_policy: the sandbox of the next task; None for none.
+        on_change: called after every change of a task's state.
+        on_end: called with the id of each task that has ended, when that is stored.
+        on_prompt: called with the id of a task that begins to wait for input.
+    """
+
+    def __init__(
+        self,
+        records: Path,
+        *,
+        places: Places,
+        registry: TaskRegistry,
+        storage: TaskStorage,
+        spawner: Spawner,
+        build_launch: BuildLaunch,
+        build_policy: Callable[[], Policy | None],
+        on_change: Callable[[], None],
+        on_end: Callable[[str], None],
+        on_prompt: Callable[[str], None],
+    ) -> None:
+        self._records = records
+        self._places = places
+        self._registry = registry
+        self._storage = storage
+        self._spawner = spawner
+        self._build_launch = build_launch
+        self._build_policy = build_policy
+        self._on_change = on_change
+        self._on_end = on_end
+        self._on_prompt = on_prompt
+        self._boot = machine_boot()
+
+    def begin(self, group: TaskGroup, task_id: str, request: TaskRequest) -> None:
+        """Start a task that has a place."""
+        group.start_soon(self._live_through, group, task_id, request)
+
+    def adopt(self, group: TaskGroup, task_id: str) -> None:
+        """Take up a task that an earlier daemon has started."""
+        group.start_soon(self._see_to_end, group, task_id)
+
+    def fill_places(self, group: TaskGroup) -> None:
+        """Start what waits, as far as there are places."""
+        for task_id in self._places.fill():
+            group.start_soon(self._start_waiting, group, task_id)
+
+    async def finish(self, group: TaskGroup, task_id: str, end: End) -> None:
+        """Note an end; the place is free then."""
+        kept = await anyio.to_thread.run_sync(self._storage.measure, task_id)
+        while True:
+            try:
+                self._registry.finish(task_id, end, kept_bytes=kept)
+                break
+            except Unavailable as exc:
+                log.warning("task_end_not_stored", task=task_id, error=exc.message)
+                await anyio.sleep(_RETRY_SECONDS)
+        log.info("task_finished", task=task_id, state=end["state"], duration_ms=end["duration_ms"])
+        self._storage.release(task_id)
+        self._places.remove(task_id)
+        self._on_end(task_id)
+        self.fill_places(group)
+        self._on_change()
+
+    async def _start_waiting(self, group: TaskGroup, task_id: str) -> None:
+        while True:
+            try:
+                text = self._registry.start_pending(task_id, boot=self._boot, now=int(time.time()))
+                break
+            except Unavailable as exc:
+                log.warning("pending_task_not_started", task=task_id, error=exc.message)
+                await anyio.sleep(_RETRY_SECONDS)
+        self._on_change()
+        await self._live_through(group, task_id, TaskRequest.from_json(text))
+
+    async def _live_through(self, group: TaskGroup, task_id: str, request: TaskRequest) -> None:
+        """A task that this daemon starts, from its supervisor's start to its end."""
+        path = self._records / task_id
+        try:
+            output_bytes = await self._storage.make_room(task_id)
+            launch = self._build_launch(task_id, request, output_bytes)
+            lock = record.create_record(path)
+            try:
+                with self._storage.open_directory() as output:
+                    connection = self._spawner.launch(lock, output, self._build_policy())
+            finally:
+                # A copy is on its way to the supervisor, and holds it.
+                os.close(lock)
+            live = await self._attach(task_id, connection)
+            await live.send_launch(dict(launch))
+        except (HiveError, OSError) as exc:
+            why = exc.message if isinstance(exc, HiveError) else f"it cannot be started: {exc.strerror}"
+            await self._fail(group, task_id, why)
+            return
+        await live.listen()
+        if live.refused is not None:
+            await self._fail(group, task_id, live.refused)
+        elif live.end is not None:
+            await self.finish(group, task_id, live.end)
+        else:
+            await self._see_to_end(group, task_id)
+
+    async def _fail(self, group: TaskGroup, task_id: str, why: str) -> None:
+        log.warning("task_not_started", task=task_id, error=why)
+        await self.finish(group, task_id, build_end(TaskState.FAILED, why, started_at=None))
+
+    async def _see_to_end(self, group: TaskGroup, task_id: str) -> None:
+        """Hear out a supervisor that is found by its record, as often as it takes."""
+        path = self._records / task_id
+        while (end := record.find_end(path)) is None:
+            if not record.is_held(path):
+                # It may have been written between the two looks.
+                end = record.find_end(path) or self._build_interrupted(task_id)
+                break
+            try:
+                live = await self._attach(task_id, connect(path))
+            except OSError:
+                # It is only beginning to listen, or just ending.
+                await anyio.sleep(_RECONNECT_SECONDS)
+                continue
+            await live.listen()
+            if (end := live.end) is not None:
+                break
+        await self.finish(group, task_id, end)
+
+    async def _attach(self, task_id: str, connection: socket.socket) -> LiveTask:
+        found = self._places.find(task_id)
+        if found is None:
+            raise AssertionError(task_id)
+
+        def hear(event: str) -> None:
+            if event == "waiting_for_input":
+                self._on_prompt(task_id)
+            found.tell()
+            self._on_change()
+
+        found.live = await LiveTask.open(connection, on_event=hear)
+        found.attached.set()
+        return found.live
+
+    def _build_interrupted(self, task_id: str) -> End:
+        row = self._registry.find(task_id)
+        if row is None:
+            return build_end(TaskState.INTERRUPTED, SUPERVISOR_GONE, started_at=None)
+        why = SUPERVISOR_GONE if row.boot == self._boot else RESTARTED
+        return build_end(TaskState.INTERRUPTED, why, started_at=row.started_at)

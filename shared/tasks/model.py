@@ -1,0 +1,68 @@
+"""What a task is: its states as one enum, what is asked for, and how it ended.
+
+Standard library only: a task's supervisor imports this too.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypedDict
+
+PROTOCOL: Final = 1
+
+
+class TaskState(StrEnum):
+    """Where a task stands. The last five are final: a task never leaves them.
+
+    `pending` waits for a free place. `interrupted` is for a process that is gone without an end written (a
+    reboot, a killed supervisor). `failed` never ran, or, with a `reason`, broke a limit of its surface.
+    """
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    TIMED_OUT = "timed_out"
+    INTERRUPTED = "interrupted"
+    KILLED = "killed"
+    FAILED = "failed"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in (TaskState.PENDING, TaskState.RUNNING)
+
+
+class Launch(TypedDict):
+    """What a supervisor is told, as one JSON line. Paths are absolute; times are seconds, sizes bytes."""
+
+    protocol: int
+    id: str
+    directory: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    stdin: bool
+    timeout_seconds: float | None
+    grace_seconds: float
+    output_bytes: int
+    min_free_bytes: int
+    limits: dict[str, int]
+
+
+class End(TypedDict):
+    """How a task ended, as its supervisor writes it. `exit_code` and `signal` exclude each other.
+
+    `leftovers` were still running when the command had ended, and were ended; `survivors` could not be.
+    `streams` holds a `shared.tasks.output.stream_end.StreamEnd` a stream, as a record.
+    """
+
+    protocol: int
+    state: str
+    exit_code: int | None
+    signal: int | None
+    reason: str | None
+    started_at: float
+    ended_at: float
+    duration_ms: int
+    leftovers: list[str]
+    survivors: list[str]
+    streams: dict[str, dict[str, int | str | bool | None]]

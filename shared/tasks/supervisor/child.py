@@ -1,0 +1,117 @@
+"""What runs on the task's side of the fork: in a pid namespace a small init, then the task itself.
+
+Both tell the supervisor over the status pipe: a line `E <what> <errno>` when the task could not be started,
+and from the init `X <wait status>` when the task's first process has ended. The pipe closes on exec.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import resource
+import signal
+from typing import Final, NoReturn
+
+from shared.tasks.model import Launch
+from shared.tasks.supervisor.kernel import PR_SET_PDEATHSIG, prctl
+
+EXIT_NOT_STARTED: Final = 127
+_UMASK: Final = 0o022
+_ABOVE: Final = 16
+_LIMITS: Final = {
+    "memory_bytes": resource.RLIMIT_DATA,
+    "cpu_seconds": resource.RLIMIT_CPU,
+    "processes": resource.RLIMIT_NPROC,
+    "open_files": resource.RLIMIT_NOFILE,
+}
+
+
+def become(launch: Launch, stdio: tuple[int, int, int], status: int, *, as_init: bool) -> NoReturn:
+    """Be the task; with `as_init` be the first of its pid namespace, which starts it and reaps orphans."""
+    try:
+        _reset_signals()
+        keep_only(*stdio, status)
+        if not as_init:
+            _exec(launch, stdio, status)
+        _die_with_parent()
+        first = os.fork()
+        if first == 0:
+            _exec(launch, stdio, status)
+        for descriptor in set(stdio):
+            os.close(descriptor)
+        _reap_all(first, status)
+    except OSError as exc:
+        _tell(status, f"E start {exc.errno}\n")
+    except BaseException:  # noqa: BLE001 (there is nothing to return to)
+        _tell(status, "E start 0\n")
+    os._exit(EXIT_NOT_STARTED)
+
+
+def keep_only(*descriptors: int) -> None:
+    """Close every descriptor but these: nothing of the supervisor's or the daemon's reaches a task."""
+    low = 0
+    for descriptor in sorted(set(descriptors)):
+        os.closerange(low, descriptor)
+        low = descriptor + 1
+    os.closerange(low, 1 << 30)
+
+
+def _exec(launch: Launch, stdio: tuple[int, int, int], status: int) -> NoReturn:
+    what = "start"
+    try:
+        os.setsid()
+        # They may lie on 0 to 2 themselves, in another order.
+        status, *above = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in (status, *stdio))
+        for number, descriptor in enumerate(above):
+            os.dup2(descriptor, number)
+        os.umask(_UMASK)
+        what = "limit"
+        for name, value in launch["limits"].items():
+            _limit(_LIMITS[name], value)
+        what = "cwd"
+        os.chdir(launch["cwd"])
+        what = "exec"
+        os.execve(launch["argv"][0], launch["argv"], launch["env"])  # noqa: S606 (what it is for)
+    except OSError as exc:
+        _tell(status, f"E {what} {exc.errno}\n")
+    except ValueError:
+        _tell(status, f"E {what} 0\n")
+    os._exit(EXIT_NOT_STARTED)
+
+
+def _limit(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (most, most))
+
+
+def _reset_signals() -> None:
+    """Undo what Python and the supervisor have set, so that a task meets signals as any process does."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if signal.getsignal(number) not in (signal.SIG_DFL, None):
+            with contextlib.suppress(OSError, ValueError):
+                signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end this init, and so all in its namespace, when the supervisor is gone."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _reap_all(first: int, status: int) -> NoReturn:
+    while True:
+        try:
+            pid, wait_status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            # All have ended: the namespace may go.
+            os._exit(0)
+        if pid == first:
+            _tell(status, f"X {wait_status}\n")
+
+
+def _tell(status: int, line: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(status, line.encode())

@@ -1,0 +1,111 @@
+"""The life of one task's supervisor, from its launch to the end it leaves on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, NoReturn, cast
+
+from shared.sandbox import Kind, Prepared, SandboxFailed, fork_into
+from shared.tasks.model import PROTOCOL, End, Launch, TaskState
+from shared.tasks.supervisor import record
+from shared.tasks.supervisor.control import MAX_LINE_BYTES, Control
+from shared.tasks.supervisor.failures import NO_ROOM, explain, explain_fork
+from shared.tasks.supervisor.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, prctl
+from shared.tasks.supervisor.supervision import Supervision
+
+_TEMPORARY: Final = "/tmp"  # noqa: S108 (where tasks are not isolated)
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def live(connection: socket.socket, output: int, prepared: Prepared | None) -> NoReturn:
+    """Supervise the task that the daemon asks for, then end. Runs in a fresh fork, with one thread."""
+    os.setsid()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_NAME, b"hive-task")
+    wakeup = _hear_signals()
+    launch = _read_launch(connection)
+    directory = os.open(launch["directory"], _DIRECTORY)
+    control = Control(directory, connection)
+    control.announce({"event": "started"})
+    supervision = _start(launch, prepared, control, directory=directory, output=output, wakeup=wakeup)
+    end = supervision.run() if isinstance(supervision, Supervision) else supervision
+    record.write_end(directory, end)
+    # The daemon may answer now; what only a loss of power could undo follows before this process ends.
+    control.announce({"event": "ended", "end": end})
+    record.make_durable(directory)
+    if isinstance(supervision, Supervision):
+        supervision.merge()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(record.SOCKET, dir_fd=directory)
+    os._exit(0)
+
+
+def _start(
+    launch: Launch, prepared: Prepared | None, control: Control, *, directory: int, output: int, wakeup: int
+) -> Supervision | End:
+    began = time.time()
+    try:
+        record.take_room(directory)
+        launch["env"].setdefault("TMPDIR", prepared.temporary if prepared else _TEMPORARY)
+        has_init = prepared is not None and prepared.isolation.kind is Kind.NAMESPACES
+        return Supervision(
+            launch,
+            output=output,
+            fork=partial(_fork, prepared),
+            has_init=has_init,
+            control=control,
+            wakeup=wakeup,
+        )
+    except SandboxFailed as exc:
+        return _fail(explain_fork(exc.errno) if exc.errno in NO_ROOM else exc.message, began)
+    except OSError as exc:
+        return _fail(explain(launch, "start", exc.errno or 0), began)
+
+
+def _fork(prepared: Prepared | None, keep: Iterable[int]) -> int:
+    return os.fork() if prepared is None else fork_into(prepared, keep=keep)
+
+
+def _fail(reason: str, began: float) -> End:
+    return End(
+        protocol=PROTOCOL,
+        state=TaskState.FAILED.value,
+        exit_code=None,
+        signal=None,
+        reason=reason,
+        started_at=began,
+        ended_at=time.time(),
+        duration_ms=0,
+        leftovers=[],
+        survivors=[],
+        streams={},
+    )
+
+
+def _hear_signals() -> int:
+    """Have children's ends and SIGTERM written to a pipe; returns its reading end."""
+    reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    return reader
+
+
+def _read_launch(connection: socket.socket) -> Launch:
+    held = b""
+    while not held.endswith(b"\n"):
+        chunk = connection.recv(1 << 16)
+        if not chunk or len(held) > MAX_LINE_BYTES:
+            # The daemon is gone before it asked for anything.
+            os._exit(1)
+        held += chunk
+    return cast("Launch", json.loads(held))

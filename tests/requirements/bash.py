@@ -1,0 +1,21 @@
+"""What the bash surface's tasks do, and how they end."""
+
+from __future__ import annotations
+
+ROWS: dict[str, dict[str, str]] = {
+    "spec 7, processes": {
+        "bash.tree-killed": (
+            "`kill` ends every process a task has started, also what called setsid, forked twice, ignores "
+            "SIGTERM or was stopped"
+        ),
+        "bash.timeout": "`timeout_secs` ends all of it in the same way and marks the task `timed_out`",
+        "bash.leftovers-ended": "what a command leaves running is ended when it ends, and named",
+        "bash.prompt-end": "the end of the command is told promptly, whoever still holds its output open",
+        "bash.true-end": "the exit code, or the signal, is the command's own",
+        "bash.kill-stopped": "a task that was stopped by SIGSTOP can be killed",
+        "bash.kill-forker": "a task that forks without end can be killed",
+        "bash.kill-again": "killing a task that has ended changes nothing and shows its end",
+        "bash.interrupted": "a task that is gone without an end written is `interrupted`, and nothing stays",
+        "bash.no-daemon-signals": "a task can signal no process but its own",
+    },
+}

@@ -1,0 +1,161 @@
+"""A bash surface by itself: no broker, and no in-agent socket unless one is given. Its answers, parsed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from shared.runtime.sockets import BACKLOG
+from shared.tasks.endings import end_all
+from tests.support.access import AgentAccess, request
+from tests.support.script import JsonObject
+from tests.support.units import Unit, write_private_text
+from tests.support.waiting import eventually
+
+LABEL = "iris"
+_STARTED = re.compile(r"^task started: id=(\w+)$", re.MULTILINE)
+_SHOWN = re.compile(r"^task (\w+): (.*)$", re.MULTILINE)
+# Nobody listens there.
+NO_BROKER = "http://127.0.0.1:9"
+
+
+class BashSurface:
+    """One daemon, as it can be killed and started again, and its five tools."""
+
+    def __init__(self, root: Path, env: dict[str, str]) -> None:
+        self.root = root
+        self.home = root / "agents" / LABEL
+        self.state_dir = self.home / "state"
+        self.data_dir = self.home / "daemons"
+        self.output_dir = self.state_dir / "harness" / "bash-tasks"
+        self.state_dir.mkdir(mode=0o700, parents=True)
+        token = secrets.token_urlsafe(32)
+        write_private_text(self.home / "token", token)
+        listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        settings = {
+            "HIVE_ROOT": str(root),
+            "HIVE_URL": NO_BROKER,
+            "HIVE_LABEL": LABEL,
+            "HIVE_TOKEN_FILE": str(self.home / "token"),
+            "HIVE_STATE_DIR": str(self.state_dir),
+            "HIVE_BASH_PORT": str(listener.getsockname()[1]),
+        }
+        self.unit = Unit("hive-bash-daemon", settings | env, listener, root / "bash.log")
+        entry = {
+            "type": "http",
+            "url": f"{self.unit.url}/mcp",
+            "headers": {"Authorization": f"Bearer {token}"},
+            "alwaysLoad": True,
+            "timeout": 45_000,
+        }
+        write_private_text(self.home / "mcp.json", json.dumps({"mcpServers": {"bash": entry}}))
+        self.access = AgentAccess(
+            LABEL, NO_BROKER, self.home / "token", self.home / "mcp.json", self.state_dir, surface="bash"
+        )
+
+    def run(self, cmd: str, **more: Any) -> str:
+        """`run`, which must be no error; answers its text."""
+        return self.access.call("run", cmd=cmd, **more).ok()
+
+    def start(self, cmd: str, **more: Any) -> str:
+        """The same without waiting; answers the id."""
+        return id_of(self.run(cmd, wait_seconds=0, **more))
+
+    def status(self, task_id: str, **more: Any) -> str:
+        """`status`, which must be no error; answers its text."""
+        return self.access.call("status", id=task_id, **more).ok()
+
+    def end(self, task_id: str) -> str:
+        """Wait for a task's end; answers the line that says how it stands then."""
+        return state_of(self.status(task_id, wait_seconds=30))
+
+    def kill(self, task_id: str) -> str:
+        """`kill`, which must be no error; answers its text."""
+        return self.access.call("kill", id=task_id).ok()
+
+    def output(self, task_id: str, stream: str = "out") -> bytes:
+        """What lies on disk of a stream."""
+        return (self.output_dir / f"{task_id}.{stream}").read_bytes()
+
+    def wait_for_output(self, task_id: str, text: bytes, stream: str = "out") -> None:
+        """Until a task has written this."""
+        eventually(lambda: text in self.output(task_id, stream), what=f"{text!r} in {task_id}.{stream}")
+
+    def state(self) -> JsonObject:
+        """`/api/state` of the surface."""
+        url = f"{self.access.surface_url}/api/state"
+        return dict(request("GET", url, token=self.access.token).json())
+
+    def close(self) -> None:
+        """End the daemon and every task of it."""
+        self.unit.close()
+        survivors = end_all(self.data_dir, "the test is over", 0.2)
+        assert not survivors
+
+
+def id_of(answer: str) -> str:
+    """The task that an answer is about."""
+    found = _STARTED.search(answer) or _SHOWN.search(answer)
+    assert found, answer
+    return found[1]
+
+
+def state_of(answer: str) -> str:
+    """What follows the id in the first line of a status: `done, exit code 0, 0.1 s`."""
+    found = _SHOWN.search(answer)
+    assert found, answer
+    return found[2]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and it is more than a zombie."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def processes_with(marker: str) -> list[int]:
+    """The processes that have this in their arguments, but for the one that asks."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if marker.encode() in (entry / "cmdline").read_bytes() and is_alive(int(entry.name)):
+                    found.append(int(entry.name))
+    return found
+
+
+@contextmanager
+def running_bash(**env: str) -> Iterator[BashSurface]:
+    """A bash surface alone, in a short temporary directory; its tasks end with the block."""
+    root = Path(tempfile.mkdtemp(prefix="hb-"))
+    surface = BashSurface(root, env)
+    try:
+        surface.unit.start()
+        yield surface
+    finally:
+        surface.close()
+        shutil.rmtree(root)
+
+
+def kill_supervisor_of(surface: BashSurface, task_id: str) -> None:
+    """`kill -9` the supervisor of one task."""
+    lock = surface.data_dir / "bash-tasks" / task_id / "lock"
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and Path(entry / "comm").read_text().strip() == "hive-task":
+            with suppress(OSError):
+                links = [str(fd.readlink()) for fd in (entry / "fd").iterdir()]
+                if str(lock) in links:
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    return
+    raise AssertionError(f"no supervisor of {task_id}")
