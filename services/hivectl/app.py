@@ -54,8 +54,12 @@ cli = HiveGroup(
         "todos": Lazy(f"{_HERE}.todos", "todos", "Show what an agent was told to look at."),
         "audit": Lazy(f"{_HERE}.audit", "audit", "Show which messages were refused, and why."),
         "approvals": Lazy(f"{_HERE}.approvals", "approvals", "Answer what agents ask before they may act."),
-        "schedules": Lazy(f"{_HERE}.schedules", "schedules", "Look at prompts that go to agents at a time."),
-        "reminders": Lazy(f"{_HERE}.reminders", "reminders", "Show what agents will remind themselves of."),
+        "schedules": Lazy(
+            f"{_HERE}.schedules", "schedules", "Look at prompts that go to agents at a time, and cancel them."
+        ),
+        "reminders": Lazy(
+            f"{_HERE}.reminders", "reminders", "Show what agents will remind themselves of, and cancel it."
+        ),
         "notices": Lazy(f"{_HERE}.notices", "notices", "Follow what happens to agents, from JetStream."),
         "mcp-config": Lazy(
             f"{_HERE}.mcp_config", "mcp_config", "Say how claude connects to an agent's surfaces."

@@ -29,8 +29,8 @@ from shared.wire.messages import (
 )
 from shared.wire.notices import GrantReader, NoticeReader
 from shared.wire.refusals import RefusalPage, RefusalQuery
-from shared.wire.reminders import ReminderPage
-from shared.wire.schedules import SchedulePage
+from shared.wire.reminders import Reminder, ReminderPage
+from shared.wire.schedules import Schedule, SchedulePage
 from shared.wire.search import SearchPage, SearchQuery
 from shared.wire.todos import TodoPage
 from shared.wire.wakes import WakeRequest
@@ -158,6 +158,12 @@ class OperatorClient:
     def list_reminders(self, *, agent: str | None, limit: int) -> ReminderPage:
         params = {"limit": limit} if agent is None else {"limit": limit, "agent": agent}
         return self._parse(ReminderPage, self._call("GET", "/reminders", params=params))
+
+    def cancel_reminder(self, reminder_id: int) -> Reminder:
+        return self._parse(Reminder, self._call("DELETE", f"/reminders/{reminder_id}"))
+
+    def cancel_schedule(self, schedule_id: int) -> Schedule:
+        return self._parse(Schedule, self._call("POST", f"/schedules/{schedule_id}/cancel"))
 
     def list_schedules(self, *, agent: str | None, ended: bool, limit: int) -> SchedulePage:
         params = {"limit": str(limit), "ended": str(ended).lower()} | (

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from services.hivectl.names import MESSAGE_ID
+from services.hivectl.listing import range_options
 from services.hivectl.render import format_time, safe, safe_block
 from services.hivectl.session import Session
 from shared.wire.messages import Message, MessagePage, MessageState, ParkedPage, SentMessage, SentPage
@@ -17,23 +17,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # The body of a message stands behind this on every line, so that it cannot pose as a heading.
 BAR = "  | "
-
-
-def range_options(function: F) -> F:
-    """`--limit` and `--before`, passed as `limit` and `before`."""
-    for option in (
-        click.option("--before", type=MESSAGE_ID, metavar="ID", help="Only those older than this one."),
-        click.option(
-            "--limit",
-            type=click.IntRange(1, 500),
-            metavar="N",
-            default=50,
-            show_default=True,
-            help="At most so many.",
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 def page_options(function: F) -> F:

@@ -14,6 +14,7 @@ ROWS: dict[str, dict[str, str]] = {
         "due.kills": "a kill of the broker at any step between due and delivered: each comes exactly once",
         "due.shared": "several brokers on one database deliver each once, and another takes over",
         "planning.broker-enforces": "the broker refuses what the agent's groups do not admit by itself",
+        "planning.operator-cancels": "the operator ends any schedule or reminder with what waits of it, once",
         "planning.operator-sees": "the operator sees what is planned, of all agents or of one",
     },
     "spec 5, messages": {

@@ -60,4 +60,9 @@ class ReminderRoutes:
             """Pending reminders of all agents, or of one, soonest first."""
             return await self.reminders.get_page(agent=agent, limit=limit)
 
+        @router.delete("/reminders/{reminder_id}", responses=declare(404))
+        async def cancel_any_reminder(reminder_id: IdInPath) -> Reminder:
+            """Delete a pending one of any agent, which is not told."""
+            return await self.reminders.cancel_as_operator(reminder_id)
+
         return router

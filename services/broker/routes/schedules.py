@@ -74,4 +74,9 @@ class ScheduleRoutes:
             """Open schedules of all agents, or of one, newest first; with `ended` all."""
             return await self.schedules.get_page(agent=agent, ended=ended, limit=limit)
 
+        @router.post("/schedules/{schedule_id}/cancel", responses=declare(404, 409))
+        async def cancel_any_schedule(schedule_id: IdInPath) -> Schedule:
+            """End one of any agent, with what waits of it; whoever asked for what waits is told."""
+            return await self.schedules.cancel_as_operator(schedule_id)
+
         return router

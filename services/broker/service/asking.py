@@ -12,7 +12,7 @@ from services.broker.store import Tx
 from services.broker.store.agents import AgentRow
 from services.broker.store.schedules import ScheduleRow
 from shared.wire.approvals import Approval, ApprovalKind, ApprovalStatus
-from shared.wire.names import SYSTEM
+from shared.wire.names import OPERATOR, SYSTEM
 from shared.wire.schedules import ScheduleStatus
 
 
@@ -49,12 +49,16 @@ class Asking:
             tx.schedules.set_targets(row.id, wanted.targets)
             tx.schedules.update(row.id, **wanted.columns(row))
 
-    def withdraw(self, tx: Tx, row: ScheduleRow, me: AgentRow, *, now: int, note: str) -> None:
-        """Cancel what waits for the operator, which the schedule then knows nothing of any more."""
+    def withdraw(self, tx: Tx, row: ScheduleRow, me: AgentRow | None, *, now: int, note: str) -> None:
+        """Cancel what waits for the operator, which the schedule then knows nothing of any more.
+
+        Where `me` is None the operator does it, and who asked is told.
+        """
         if row.approval_id is not None:
             tx.schedules.update(row.id, approval_id=None)
+            by = OPERATOR if me is None else me.name
             self._settling.settle(
-                tx, row.approval_id, ApprovalStatus.CANCELLED, by=me.name, now=now, note=note, tells=False
+                tx, row.approval_id, ApprovalStatus.CANCELLED, by=by, now=now, note=note, tells=me is None
             )
 
     def _apply(self, tx: Tx, approval: Approval, _now: int) -> None:

@@ -18,6 +18,7 @@ from services.broker.store import Store, Tx
 from services.broker.store.messages import NewMessage
 from services.broker.store.reminders import DueReminder
 from shared.errors import LimitExceeded, NotFound
+from shared.wire.names import OPERATOR
 from shared.wire.reminders import Reminder, ReminderPage, RemindRequest, SpillsRequest, SpillsResult
 
 _log = structlog.get_logger(__name__)
@@ -113,8 +114,29 @@ class ReminderService:
             tx.reminders.delete(found.id)
             return found
 
+        return await self._cancel(work, by=caller.name)
+
+    async def cancel_as_operator(self, reminder_id: int) -> Reminder:
+        """Delete anybody's; answers what it was. Its agent is not told.
+
+        Raises:
+            NotFound: when none by this id is pending; nothing was changed.
+        """
+
+        def work(tx: Tx) -> Reminder:
+            found = tx.reminders.find(reminder_id)
+            if found is None:
+                raise NotFound(
+                    f"no reminder {reminder_id} is pending: it has come, was cancelled, or never was"
+                )
+            tx.reminders.delete(found.id)
+            return found
+
+        return await self._cancel(work, by=OPERATOR)
+
+    async def _cancel(self, work: Callable[[Tx], Reminder], *, by: str) -> Reminder:
         reminder = await self._store.write(work)
-        _log.info("reminder_cancelled", agent=caller.name, reminder=reminder.id)
+        _log.info("reminder_cancelled", by=by, agent=reminder.agent, reminder=reminder.id)
         return reminder
 
     async def list_own(self, caller: AgentCaller) -> ReminderPage:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -13,15 +12,14 @@ from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.definition import Definition, needs_approval
 from services.broker.service.due import announce
+from services.broker.service.ending import end
 from services.broker.service.family import list_self_and_below, resolve_targets
 from services.broker.service.firing import Firing
 from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
 from services.broker.service.naming import get_agent
-from services.broker.service.outcome import end_waits, list_waiting
 from services.broker.service.rights import require_tool
 from services.broker.service.steering import (
     OPEN,
-    find_target,
     get_row,
     get_steerable,
     narrow,
@@ -32,8 +30,9 @@ from services.broker.service.times import check_future
 from services.broker.store import Store, Tx
 from services.broker.store.agents import AgentRow
 from services.broker.store.schedules import ScheduleRow
-from shared.errors import Conflict, LimitExceeded
+from shared.errors import Conflict, LimitExceeded, NotFound
 from shared.wire.model import WireRequest
+from shared.wire.names import OPERATOR
 from shared.wire.schedules import (
     CancelSchedule,
     EditSchedule,
@@ -165,12 +164,30 @@ class ScheduleService:
 
         def work(tx: Tx, me: AgentRow, now: int) -> ScheduleRow:
             row = get_steerable(tx, me, schedule_id)
-            if row.approval_id is None and not list_waiting(tx, row):
-                refuse_ended(row, "cancelled")
-            self._cancel(tx, row, me, request.targets, now=now)
+            end(tx, self._asking, row, me, request.targets, now=now)
             return get_row(tx, row.id)
 
         return await self._change(caller, "cancel_schedule", request, key, work, about=schedule_id)
+
+    async def cancel_as_operator(self, schedule_id: int) -> Schedule:
+        """End anybody's schedule, with all that waits of it; whoever asked for what waits is told.
+
+        Raises:
+            NotFound: when there is none by this id.
+            Conflict: when it has ended, and nothing of it waits.
+        """
+        now = self._clock()
+
+        def work(tx: Tx) -> Schedule:
+            row = tx.schedules.find(schedule_id)
+            if row is None:
+                raise NotFound(f"there is no schedule {schedule_id}; nothing was changed")
+            end(tx, self._asking, row, None, None, now=now)
+            return get_row(tx, row.id).show()
+
+        schedule = await self._store.write(work)
+        _log.info("schedule_cancelled", by=OPERATOR, schedule=schedule.id, status=schedule.status.value)
+        return schedule
 
     async def fire_now(self, caller: AgentCaller, schedule_id: int, *, key: str | None) -> Schedule:
         """Fire an approved schedule now: beside its times when it recurs, instead of its time when not.
@@ -258,27 +275,3 @@ class ScheduleService:
             "schedule_changed", by=caller.name, tool=tool, schedule=schedule.id, status=schedule.status.value
         )
         return schedule
-
-    def _cancel(
-        self, tx: Tx, row: ScheduleRow, me: AgentRow, names: Sequence[str] | None, *, now: int
-    ) -> None:
-        submitted = find_submitted(tx, row)
-        if is_over := row.status not in OPEN:
-            current = list_waiting(tx, row)
-        else:
-            current = {one.agent_id: one.name for one in row.targets if not one.is_cancelled}
-        known = current | dict(submitted.targets if submitted else {})
-        gone = set(known) if names is None else {find_target(known, name, row.id) for name in names}
-        note = f"schedule {row.id} was cancelled" + ("" if names is None else " for some of its targets")
-        self._asking.withdraw(tx, row, me, now=now, note=note)
-        tx.schedules.cancel_targets(row.id, gone, at=now)
-        end_waits(tx, row.id, gone, "withdrawn")
-        left = set(known) - gone
-        if is_over and not left:
-            return
-        if not left or (not set(current) - gone and submitted is None):
-            tx.schedules.update(row.id, status=ScheduleStatus.CANCELLED.value, next_fire_at=None)
-        elif submitted is not None and (targets := {n: t for n, t in submitted.targets.items() if n in left}):
-            # What was submitted is never changed: the operator is asked anew.
-            wanted = replace(submitted, targets=targets)
-            self._asking.submit(tx, row, me, wanted, now=now)

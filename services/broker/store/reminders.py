@@ -47,9 +47,11 @@ class ReminderRows:
         assert key is not None
         return int(key[0])
 
-    def find(self, reminder_id: int, *, agent_id: int) -> Reminder | None:
-        """One of this agent's."""
-        query = _ROWS.where(reminders.c.id == reminder_id, reminders.c.agent_id == agent_id)
+    def find(self, reminder_id: int, *, agent_id: int | None = None) -> Reminder | None:
+        """One of this agent's, or of anybody's."""
+        query = _ROWS.where(reminders.c.id == reminder_id)
+        if agent_id is not None:
+            query = query.where(reminders.c.agent_id == agent_id)
         row = self._connection.execute(query).first()
         return None if row is None else _decode(row)
 

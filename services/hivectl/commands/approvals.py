@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 
 from services.hivectl.command import HiveGroup, pass_session
-from services.hivectl.mail import range_options
+from services.hivectl.listing import range_options
 from services.hivectl.names import AGENT_NAME, APPROVAL_ID
 from services.hivectl.render import format_time, print_fields, print_table, safe_block
 from services.hivectl.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from services.hivectl.command import HiveCommand, pass_session
-from services.hivectl.mail import range_options
+from services.hivectl.listing import range_options
 from services.hivectl.names import AGENT_NAME
 from services.hivectl.render import format_time, print_table
 from services.hivectl.session import Session

@@ -6,7 +6,8 @@ import click
 
 from services.hivectl.client import OperatorClient
 from services.hivectl.command import HiveGroup, pass_session
-from services.hivectl.mail import page_options, print_message, print_page, range_options
+from services.hivectl.listing import range_options
+from services.hivectl.mail import page_options, print_message, print_page
 from services.hivectl.names import AGENT_NAME, MESSAGE_ID
 from services.hivectl.outgoing import check_body, send_message
 from services.hivectl.render import safe

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from services.hivectl.command import HiveCommand, pass_session
+from services.hivectl.listing import limit_option
 from services.hivectl.mail import BAR, print_heading
 from services.hivectl.moment import MOMENT
 from services.hivectl.names import MESSAGE_ID, PARTY_NAME
@@ -27,14 +28,7 @@ from shared.wire.search import MAX_QUERY_CHARS, FoundMessage, SearchQuery
 @click.option("--to", "recipient", type=PARTY_NAME, metavar="NAME", help="Only what this one was sent.")
 @click.option("--since", type=MOMENT, metavar="WHEN", help="Only newer ones: 90m, 12h, 7d, or a date.")
 @click.option("--before", type=MESSAGE_ID, metavar="ID", help="Only those older than this one.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 200),
-    metavar="N",
-    default=50,
-    show_default=True,
-    help="At most so many.",
-)
+@limit_option(200)
 @pass_session
 def search(
     session: Session,

@@ -292,3 +292,18 @@ async def test_the_operator_sees_all_reminders_and_those_of_one(
     page = await broker.operator.get("GET", "/reminders?limit=1")
     assert (len(page["reminders"]), page["more"]) == (1, True)
     await broker.operator.refused(404, "GET", "/reminders?agent=milo")
+
+
+@pytest.mark.requirement("planning.operator-cancels")
+async def test_the_operator_cancels_a_reminder_of_anybody_once(broker: Broker, iris: Peer) -> None:
+    await remind(iris, "never mind", delay_seconds=60)
+    (row,) = (await broker.operator.get("GET", "/reminders"))["reminders"]
+    assert await broker.operator.get("DELETE", f"/reminders/{row['id']}") == row
+    assert await pending(iris) == []
+    again = await broker.operator.refused(404, "DELETE", f"/reminders/{row['id']}")
+    assert "was cancelled, or never was" in again["message"]
+    broker.clock.now += 61
+    await remind(broker.agents["ruth"], delay_seconds=1)
+    broker.clock.now += 1
+    await become(1, lambda: count_pending(broker, "ruth"))
+    assert await iris.recv() == []

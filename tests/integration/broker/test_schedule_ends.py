@@ -109,6 +109,43 @@ async def test_what_waits_to_revive_one_is_withdrawn_with_it(broker: Broker, own
     )
 
 
+@pytest.mark.requirement("planning.operator-cancels")
+async def test_the_operator_ends_a_schedule_of_anybody_once(broker: Broker, owner: Peer) -> None:
+    recurring = await active(broker, owner, targets=["iris"], interval_seconds=60)
+    await told(owner)
+    path = f"/schedules/{recurring['id']}/cancel"
+    ended = await broker.operator.get("POST", path)
+    assert (ended["status"], ended["next_fire_at"]) == ("cancelled", None)
+    assert ended["last_result"] == "cancelled by the operator"
+    assert (await broker.operator.refused(409, "POST", path))["code"] == "schedule_ended"
+    await broker.operator.refused(404, "POST", "/schedules/999/cancel")
+    await owner.refused(409, "POST", path, {})
+    broker.clock.now += 1_000
+    assert await prompts(owner) == []
+
+
+@pytest.mark.requirement("planning.operator-cancels")
+async def test_what_waits_for_the_operator_goes_with_it_and_who_asked_is_told(
+    broker: Broker, owner: Peer
+) -> None:
+    asked = await request(owner, at=broker.clock.now + 60, targets=["iris"])
+    ended = await broker.operator.get("POST", f"/schedules/{asked['id']}/cancel")
+    assert (ended["status"], ended["approval"]) == ("cancelled", None)
+    (event,) = await told(owner)
+    assert (event["id"], event["status"]) == (asked["approval"], "cancelled")
+    assert event["note"] == f"schedule {asked['id']} was cancelled by the operator"
+    approval = await broker.operator.get("GET", f"/approvals/{asked['approval']}")
+    assert (approval["status"], approval["decided_by"]) == ("cancelled", "operator")
+
+    once = await active(broker, owner, targets=["iris"])
+    waiting = await steer(owner, once, "edit", interval_seconds=60)
+    await steer(owner, once, "fire")
+    done = await broker.operator.get("POST", f"/schedules/{once['id']}/cancel")
+    assert (done["status"], done["approval"]) == ("done", None)
+    await broker.operator.refused(409, "POST", f"/approvals/{waiting['approval']}/approve", {})
+    await broker.operator.refused(409, "POST", f"/schedules/{once['id']}/cancel")
+
+
 @pytest.mark.requirement("schedules.consumed")
 async def test_what_an_older_version_left_active_for_ever_is_done(tmp_path: Path, database: str) -> None:
     async with running_broker(tmp_path, database_url=database) as broker:
@@ -120,6 +157,11 @@ async def test_what_an_older_version_left_active_for_ever_is_done(tmp_path: Path
     with engine.begin() as connection:
         connection.execute(text("UPDATE schedules SET next_fire_at = NULL"))
         connection.execute(text("UPDATE alembic_version SET version_num = 'r0012'"))
+        # What came with a later version.
+        connection.execute(text("DROP TABLE message_words"))
+        connection.execute(text("DELETE FROM meta WHERE key = 'searched_up_to'"))
+        if engine.dialect.name == "sqlite":
+            connection.execute(text("DROP TRIGGER message_words_removal"))
     engine.dispose()
     async with running_broker(tmp_path, database_url=database) as broker:
         assert (await find(broker, schedule["id"]))["status"] == "done"

@@ -25,19 +25,27 @@ def iris(hive: Hive) -> AgentAccess:
     return agent
 
 
-def test_reminders_are_shown_of_all_agents_and_of_one(hive: Hive, iris: AgentAccess) -> None:
+@pytest.mark.requirement("planning.operator-cancels")
+def test_reminders_are_shown_and_cancelled_of_all_agents_and_of_one(hive: Hive, iris: AgentAccess) -> None:
     assert hive.run("reminders").stdout == "no reminder is pending\n"
     later = iris.json("POST", "/reminders", {"body": "later\x1b[2J\nsecond line", "delay_seconds": 500})
     sooner = hive.agent("ruth").json("POST", "/reminders", {"body": "sooner", "delay_seconds": 400})
     assert [row["id"] for row in hive.ctl("reminders")] == [sooner["id"], later["id"]]
-    (row,) = hive.ctl("reminders", "iris")
+    (row,) = hive.ctl("reminders", "--agent", "iris")
     assert (row["agent"], row["due_at"], row["held"]) == ("iris", later["due_at"], False)
-    shown = hive.run("reminders", "iris").stdout
+    shown = hive.run("reminders", "--agent", "iris").stdout
     assert shown.splitlines()[0].split() == ["ID", "AGENT", "DUE", "TEXT"]
     assert "\x1b" not in shown
     assert len(shown.splitlines()) == 2
-    assert hive.ctl("reminders", "milo", exits=4)["error"]["code"] == "not_found"
+    assert hive.ctl("reminders", "--agent", "milo", exits=4)["error"]["code"] == "not_found"
     assert "there are more" in hive.run("reminders", "--limit", "1").stderr
+
+    assert hive.ctl("reminders", "cancel", str(sooner["id"]))["body"] == "sooner"
+    assert hive.ctl("reminders", "cancel", str(sooner["id"]), exits=4)["error"]["code"] == "not_found"
+    hive.ctl("reminders", "cancel", "x", exits=2)
+    said = hive.run("reminders", "cancel", str(later["id"])).stdout
+    assert said == f"reminder {later['id']} of iris is cancelled: later [2J second line\n"
+    assert hive.ctl("reminders") == []
 
 
 def ask(agent: AgentAccess, text: str) -> int:
@@ -72,7 +80,7 @@ def test_approvals_are_listed_shown_approved_and_denied(hive: Hive, iris: AgentA
     hive.ctl("approvals", "deny", "1", "--note", " ", exits=2)
 
 
-@pytest.mark.requirement("planning.operator-sees")
+@pytest.mark.requirement("planning.operator-sees", "planning.operator-cancels")
 def test_schedules_are_listed_and_approved(hive: Hive, iris: AgentAccess) -> None:
     hive.ctl("agent", "permissions", "iris", "--add-group", "scheduling")
     assert hive.run("schedules", "list").stdout == "there is no schedule\n"
@@ -95,6 +103,8 @@ def test_schedules_are_listed_and_approved(hive: Hive, iris: AgentAccess) -> Non
     shown = hive.run("schedules", "list").stdout
     assert shown.splitlines()[0].split() == ["ID", "OWNER", "STATUS", "NEXT", "EVERY", "TO", "LAST", "WHAT"]
     assert "\x1b" not in shown
-    iris.json("POST", f"/schedules/{made['id']}/cancel", {})
+    assert hive.ctl("schedules", "cancel", str(made["id"]))["last_result"] == "cancelled by the operator"
+    assert hive.ctl("schedules", "cancel", str(made["id"]), exits=5)["error"]["code"] == "schedule_ended"
+    hive.ctl("schedules", "cancel", "999", exits=4)
     assert hive.ctl("schedules", "list") == []
     assert [row["status"] for row in hive.ctl("schedules", "list", "--all")] == ["cancelled"]
