@@ -122,6 +122,16 @@ class HiveLayout:
     def logs_dir(self) -> Path:
         return self.root / "logs"
 
+    def find_overlap(self, path: str) -> str | None:
+        """How a path that is to be opened to an agent meets the hive's own files, or None when it does not.
+
+        All that is here is the operator's or one agent's alone; an agent has its own state anyhow.
+        """
+        root, other = os.path.realpath(self.root), os.path.realpath(path)
+        if other == root or other.startswith(f"{root}/"):
+            return "lies in"
+        return "holds" if root.startswith(f"{other.rstrip('/')}/") else None
+
     def agent(self, name: str) -> AgentLayout:
         """Paths of an agent.
 

@@ -48,8 +48,8 @@ _ANSWERS: dict[str, str] = {
     "`agent show`, `agent add`": "one of these",
     "`agent start`, `stop`, `kill`, `restart`, `destroy`": "the job: `id`, `kind`, `agent`, `state` "
     "(`queued`, `claimed`, `done`, `failed`), `error`",
-    "`agent permissions`": "`groups`, `capabilities`, `allowed_recipients`, `version`; after a change also "
-    "`confirmed`",
+    "`agent permissions`": "`groups`, `capabilities`, `allowed_recipients`, `paths` (`path`, `mode`: `ro` or "
+    "`rw`), `version`; after a change also `confirmed`",
     "`agent inbox`, `inbox`": "array of messages, newest last",
     "`send`, `inbox reply`": "`id`, `to`, `state` (`queued`), `recipient_state`; to `*` an object with an "
     "array of these, `sent`",
@@ -67,6 +67,11 @@ _ANSWERS: dict[str, str] = {
     "`schedules list`": "array of `id`, `owner`, `status` (`pending`, `active`, `done`, `denied`, "
     "`cancelled`), `targets` (`name`, `cancelled`), `body`, `description`, `next_fire_at`, "
     "`interval_seconds`, `created_at`, `last_fired_at`, `fires`, `last_result`, `approval`, newest first",
+    "`tasks`": "`tasks`: array of `agent`, `surface`, `id`, `state` (`pending`, `running`, `done`, "
+    "`timed_out`, `interrupted`, `killed`, `failed`), `title`, `created_at`, `started_at`, `ended_at`, "
+    "`exit_code`, `signal`; "
+    "`surfaces`: array of `agent`, `surface`, `running`, `pending`, `as_of`, `connected`; `more`",
+    "`tasks kill`": "`agent`, `id`, `surface`, `delivered`, `outcome` (`killing`, `over`)",
     "`reminders`": "array of `id`, `agent`, `body`, `created_at`, `due_at`, `spill` (its file, or null), "
     "`held`, soonest first",
     "`notices tail`": "one CloudEvent a line, as they come",

@@ -22,6 +22,7 @@ from services.broker.routes.reminders import ReminderRoutes
 from services.broker.routes.review import ReviewRoutes
 from services.broker.routes.schedules import ScheduleRoutes
 from services.broker.routes.search import SearchRoutes
+from services.broker.routes.tasks import TaskRoutes
 from services.broker.service.access import AccessService
 from services.broker.service.agents import AgentService
 from services.broker.service.approvals import ApprovalService, DueDeadlines
@@ -57,6 +58,7 @@ from services.broker.service.sent import SentService
 from services.broker.service.settling import Settling
 from services.broker.service.startup import working
 from services.broker.service.status import StatusService
+from services.broker.service.tasks import TaskService
 from services.broker.service.todos import TodoReview
 from services.broker.service.transitions import Transitions
 from services.broker.service.unknown_sends import UnknownSendLog
@@ -96,15 +98,20 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         agents,
         WakeService(store, hub, refusals, answers=answers, limits=limits, clock=clock),
     )
-    access = AccessService(store, hub, on_tokens_changed=callers.forget, clock=clock)
+    access = AccessService(
+        store,
+        hub,
+        on_tokens_changed=callers.forget,
+        check_path=settings.layout.find_overlap,
+        clock=clock,
+    )
 
     bus = _build_bus(settings)
     relay = Relay(store, bus)
     notices = NoticeWriter(settings.hive_name, clock=clock, on_commit=relay.wake)
     readers = ReaderService(store, bus, hive=settings.hive_name, clock=clock)
     unknown = UnknownSendLog(store, refusals)
-    revisions = Revisions(store, append_notice=notices.append, deployed=identity.revision, clock=clock)
-    control = ControlService(store, hub, unknown, revisions=revisions, levels=waking.levels, clock=clock)
+    reports = _Reports(store, hub, unknown, waking.levels, notices, deployed=identity.revision, clock=clock)
 
     def forget_agent(agent_id: int) -> None:
         callers.forget()
@@ -135,7 +142,8 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         readers.run,
         refusals.run,
         StreamMirror(store, hub).run,
-        revisions.run,
+        reports.revisions.run,
+        reports.tasks.run,
         planning.due.run,
         waking.levels.run,
         waking.sockets.run,
@@ -157,12 +165,13 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         shortcut=partial(QuickRoutes, messages=messages, inbox=inbox),
     )
     app.include_router(AgentRoutes(agents, messages, sent, inbox, StatusService(store, clock=clock)).build())
-    app.include_router(ControlRoutes(control).build())
+    app.include_router(ControlRoutes(reports.control).build())
     app.include_router(OperatorRoutes(hive, agents, access).build())
     app.include_router(MailRoutes(messages, inbox, waking.wakes).build())
     # Search first: the ids of single messages stand in the same place of the path.
     for router in (
         SearchRoutes(SearchService(store, indexing)).build(),
+        TaskRoutes(reports.tasks).build(),
         ReviewRoutes(ParkingService(store), refusals, TodoReview(store, hub), sent).build(),
         *planning.routers,
     ):
@@ -170,6 +179,27 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     app.include_router(DriverRoutes(lifecycle, readers).build())
     app.state.stop = stop
     return app
+
+
+class _Reports:
+    """What daemons tell, and what is kept of it."""
+
+    def __init__(
+        self,
+        store: Store,
+        hub: ControlHub,
+        unknown: UnknownSendLog,
+        levels: InboxLevels,
+        notices: NoticeWriter,
+        *,
+        deployed: str,
+        clock: Clock,
+    ) -> None:
+        self.revisions = Revisions(store, append_notice=notices.append, deployed=deployed, clock=clock)
+        self.tasks = TaskService(store, hub, clock=clock)
+        self.control = ControlService(
+            store, hub, unknown, revisions=self.revisions, levels=levels, tasks=self.tasks, clock=clock
+        )
 
 
 class _Waking:

@@ -52,6 +52,7 @@ cli = HiveGroup(
         "inbox": Lazy(f"{_HERE}.inbox", "inbox", "Read and answer what agents sent to the operator."),
         "search": Lazy(f"{_HERE}.search", "search", "Find messages by the words in them."),
         "todos": Lazy(f"{_HERE}.todos", "todos", "Show what an agent was told to look at."),
+        "tasks": Lazy(f"{_HERE}.tasks", "tasks", "Show what runs in agents' background, and end it."),
         "audit": Lazy(f"{_HERE}.audit", "audit", "Show which messages were refused, and why."),
         "approvals": Lazy(f"{_HERE}.approvals", "approvals", "Answer what agents ask before they may act."),
         "schedules": Lazy(

@@ -32,6 +32,7 @@ from shared.wire.refusals import RefusalPage, RefusalQuery
 from shared.wire.reminders import Reminder, ReminderPage
 from shared.wire.schedules import Schedule, SchedulePage
 from shared.wire.search import SearchPage, SearchQuery
+from shared.wire.tasks import TaskKill, TaskPage
 from shared.wire.todos import TodoPage
 from shared.wire.wakes import WakeRequest
 
@@ -125,6 +126,16 @@ class OperatorClient:
 
     def get_todos(self, name: str) -> TodoPage:
         return self._parse(TodoPage, self._call("GET", f"/agents/{name}/todos"))
+
+    def list_tasks(self, name: str | None, *, include_ended: bool, limit: int) -> TaskPage:
+        """Background tasks of an agent, or of all."""
+        path = "/tasks" if name is None else f"/agents/{name}/tasks"
+        params = {"include_ended": include_ended, "limit": limit}
+        return self._parse(TaskPage, self._call("GET", path, params=params))
+
+    def kill_task(self, name: str, task_id: str) -> TaskKill:
+        """Have an agent's surface end a task; waits a few seconds for its answer."""
+        return self._parse(TaskKill, self._call("POST", f"/agents/{name}/tasks/{task_id}/kill"))
 
     def get_inbox(self, query: InboxQuery) -> MessagePage:
         return self._parse(MessagePage, self._call("GET", "/inbox", params=_params(query)))

@@ -1,11 +1,16 @@
-"""Names, and ids of messages, on the command line, checked before they travel."""
+"""Names, ids and paths on the command line, checked before they travel."""
 
 from __future__ import annotations
 
 import click
+from pydantic import TypeAdapter, ValidationError
 
+from shared.wire.agents import AddPath, PathMode, check_path
 from shared.wire.model import MAX_ID
 from shared.wire.names import OPERATOR, check_agent_name, check_hive_name, check_label, check_party_name
+from shared.wire.tasks import TaskId
+
+_TASK_ID: TypeAdapter[str] = TypeAdapter(TaskId)
 
 
 class AgentNameType(click.ParamType[str]):
@@ -86,8 +91,52 @@ class PartyNameType(click.ParamType[str]):
             self.fail(f"a name {exc}", param, ctx)
 
 
+class TaskIdType(click.ParamType[str]):
+    """The id of a background task; what can be none is a usage error."""
+
+    name = "ID"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the rule; whether there is such a task only its surface knows."""
+        try:
+            return _TASK_ID.validate_python(str(value))
+        except ValidationError:
+            self.fail(f"{str(value)[:40]!r} is no task's id", param, ctx)
+
+
+class PathType(click.ParamType[str]):
+    """An absolute path, in its shortest form."""
+
+    name = "PATH"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the rule; nothing is looked up."""
+        try:
+            return check_path(str(value))
+        except ValueError as exc:
+            self.fail(f"{str(value)[:80]!r} {exc}", param, ctx)
+
+
+class GrantedPathType(click.ParamType[AddPath]):
+    """`PATH`, `PATH:ro` or `PATH:rw`."""
+
+    name = "PATH"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> AddPath:
+        """Take the mode off the end. A path that ends so itself is written with its mode."""
+        if isinstance(value, AddPath):
+            return value
+        text = str(value)
+        mode: PathMode = "rw" if text.endswith(":rw") else "ro"
+        path = text.removesuffix(f":{mode}")
+        return AddPath(path=PATH.convert(path, param, ctx), mode=mode)
+
+
 AGENT_NAME = AgentNameType()
 PARTY_NAME = PartyNameType()
+PATH = PathType()
+GRANTED_PATH = GrantedPathType()
+TASK_ID = TaskIdType()
 LABEL = LabelType()
 RECIPIENT = RecipientType()
 READER_NAME = ReaderNameType()

@@ -6,7 +6,7 @@ What was pushed stays valid while the broker is down.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 import anyio
@@ -22,7 +22,7 @@ from shared.permissions import (
     is_tool_allowed,
     narrow_groups,
 )
-from shared.wire.agents import Grants
+from shared.wire.agents import GrantedPath, Grants
 
 FIRST_PUSH_WAIT_SECONDS = 5
 
@@ -64,6 +64,11 @@ class GrantsKeeper:
     def version(self) -> int | None:
         """The version of the grants in force, None before the first push."""
         return None if self._grants is None else self._grants.version
+
+    @property
+    def paths(self) -> Sequence[GrantedPath]:
+        """The paths that the operator opens; as in the last push, none before the first."""
+        return () if self._grants is None else self._grants.paths
 
     async def apply(self, grants: Grants) -> None:
         """Take a push: durable first, then in force, then told to clients.

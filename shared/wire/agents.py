@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import unicodedata
+from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from shared.permissions import Capability, ToolGroup
-from shared.wire.model import Sha256Hex, WireRequest, WireResult
+from shared.wire.model import Sha256Hex, WireRequest, WireResult, check_text
 from shared.wire.names import AgentName
 
 # FastAPI validates parsed JSON, where strict mode would refuse a string for an enum.
@@ -22,12 +23,55 @@ Recipients = Annotated[
 ]
 
 
+PathMode = Literal["ro", "rw"]
+MAX_PATHS = 100
+# PATH_MAX of Linux, with its terminating NUL.
+MAX_PATH_BYTES = 4_095
+
+
+def check_path(value: str) -> str:
+    """An absolute path in its shortest form, which is the one that is compared.
+
+    Raises:
+        ValueError: saying the rule.
+    """
+    check_text(value)
+    if not value.startswith("/"):
+        raise ValueError("must be an absolute path")
+    if len(value.encode()) > MAX_PATH_BYTES:
+        raise ValueError(f"must be {MAX_PATH_BYTES} bytes at most")
+    if any(unicodedata.category(char) == "Cc" for char in value):
+        raise ValueError("must not hold control characters")
+    parts = [part for part in value.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ValueError("must not hold `..`; name the place itself")
+    return "/" + "/".join(parts)
+
+
+PathText = Annotated[str, StringConstraints(max_length=MAX_PATH_BYTES), AfterValidator(check_path)]
+
+
+class GrantedPath(WireResult):
+    """A path, with all below it, that is open to an agent's tasks and turns: to read, or also to write."""
+
+    path: PathText
+    mode: PathMode = "ro"
+
+
+class AddPath(WireRequest):
+    """A path to open; one that is open already changes its mode."""
+
+    path: PathText
+    mode: PathMode = "ro"
+
+
 class Grants(WireResult):
     """What an agent may do. `version` grows with every change; the latest push wins."""
 
     groups: list[ToolGroup]
     capabilities: list[Capability]
     allowed_recipients: list[str] = []
+    paths: list[GrantedPath] = []
     version: int = 0
 
 
@@ -41,7 +85,7 @@ class CreateAgent(WireRequest):
 
 
 class PermissionsChange(WireRequest):
-    """`PATCH agents/{name}/permissions`: sets are added and removed, recipients replaced when given."""
+    """`PATCH agents/{name}/permissions`: each list is added to what there is, or taken from it."""
 
     add_groups: Groups = []
     remove_groups: Groups = []
@@ -50,6 +94,8 @@ class PermissionsChange(WireRequest):
     add_recipients: Recipients = []
     remove_recipients: Recipients = []
     clear_recipients: bool = False
+    add_paths: Annotated[list[AddPath], Field(max_length=MAX_PATHS)] = []
+    remove_paths: Annotated[list[PathText], Field(max_length=MAX_PATHS)] = []
 
 
 class PermissionsResult(WireResult):

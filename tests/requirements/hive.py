@@ -73,6 +73,27 @@ ROWS: dict[str, dict[str, str]] = {
         "search.restored": "on an older copy of the database the search finds what that holds",
         "search.command": "hivectl search finds messages, says what was wrong, and escapes what it shows",
     },
+    "spec 10, tasks and paths": {
+        "tasks.mirrored": (
+            "hivectl tasks shows what each surface has running, bounded, also while it is down"
+        ),
+        "tasks.kill": (
+            "a kill goes to the task's surface at once, at any broker, and its answer comes back; what could "
+            "not be delivered is said, and not delivered later"
+        ),
+        "tasks.end-with-agent": (
+            "stop, kill and destroy of an agent and the end of the hive end its tasks; a restart, or the end "
+            "of a surface, does not"
+        ),
+        "paths.granted": (
+            "paths are opened and closed by the operator, pushed and kept with the grants, and never meet "
+            "the hive's own files"
+        ),
+        "surfaces.several": (
+            "an agent has started when all its surfaces answer; the end of another than its own is no crash"
+        ),
+        "surfaces.alone": "the bash surface runs without a broker, an in-agent socket, or a push of grants",
+    },
     "spec 2, files": {
         "claude.mcp-config": "the written mcp.json is taken by claude as it is",
     },

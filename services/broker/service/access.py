@@ -26,15 +26,23 @@ class AccessService:
         store: where they are kept.
         hub: where changed grants are pushed.
         on_tokens_changed: called in the event loop once a change of tokens is committed.
+        check_path: says how a path meets the hive's own files, if it does.
         clock: for tokens that are being retired.
     """
 
     def __init__(
-        self, store: Store, hub: ControlHub, *, on_tokens_changed: Callable[[], None], clock: Clock
+        self,
+        store: Store,
+        hub: ControlHub,
+        *,
+        on_tokens_changed: Callable[[], None],
+        check_path: Callable[[str], str | None],
+        clock: Clock,
     ) -> None:
         self._store = store
         self._hub = hub
         self._on_tokens_changed = on_tokens_changed
+        self._check_path = check_path
         self._clock = clock
 
     async def change_permissions(self, name: str, change: PermissionsChange) -> PermissionsResult:
@@ -47,7 +55,7 @@ class AccessService:
 
         def work(tx: Tx) -> tuple[int, Grants]:
             agent = get_agent(tx, name, lock=True)
-            after = apply_change(agent.grants, change)
+            after = apply_change(agent.grants, change, check=self._check_path)
             if after is not agent.grants:
                 tx.agents.set_grants(agent.id, after)
                 tx.announce(Topic.GRANTS, agent.id)

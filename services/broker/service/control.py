@@ -15,6 +15,7 @@ from services.broker.service.pace import Pace
 from services.broker.service.revisions import Revisions
 from services.broker.service.status import check_one_line, set_status
 from services.broker.service.stream import ControlStream
+from services.broker.service.tasks import TaskService
 from services.broker.service.unknown_sends import UnknownSendLog
 from services.broker.store import Store, Topic, Tx
 from shared.errors import Conflict, LimitExceeded
@@ -37,6 +38,7 @@ class ControlService:
         unknown: hears of sends whose fate an agent does not know.
         revisions: hears what daemons run.
         levels: tells daemons what waits for their agents.
+        tasks: hears of background tasks.
         clock: for times that a report leaves out.
     """
 
@@ -48,6 +50,7 @@ class ControlService:
         *,
         revisions: Revisions,
         levels: InboxLevels,
+        tasks: TaskService,
         clock: Clock,
     ) -> None:
         self._store = store
@@ -55,6 +58,7 @@ class ControlService:
         self._unknown = unknown
         self._revisions = revisions
         self._levels = levels
+        self._tasks = tasks
         self._clock = clock
         self._connects = Pace(at_once=CONNECTS_AT_ONCE, seconds_each=CONNECT_SECONDS, clock=clock)
         self._told_to_wait: set[tuple[int, Unit]] = set()
@@ -69,10 +73,7 @@ class ControlService:
         self._check_pace(caller, hello.unit)
         open_boot = self._hub.find_boot(caller.agent_id, hello.unit)
         if open_boot is not None and hello.boot < open_boot:
-            raise Conflict(
-                f"a later start of {caller.name}'s {hello.unit} daemon is connected; this one must not go on",
-                code="boot_superseded",
-            )
+            raise superseded(caller.name, hello.unit)
 
         def work(tx: Tx) -> tuple[Grants, bool]:
             me = get_self(tx, caller, lock=True)
@@ -87,8 +88,8 @@ class ControlService:
         # Nothing is awaited from here on: a change committed after `work` is pushed to this stream as well.
         self._hub.add(stream)
         stream.push(grants)
-        self._levels.refresh(caller.agent_id)
         if hello.unit == "hyperhive":
+            self._levels.refresh(caller.agent_id)
             self._revisions.settle(caller.agent_id, is_told=is_told)
         _log.info("daemon_connected", agent=caller.name, daemon=hello.unit, revision=hello.revision)
         return stream
@@ -122,6 +123,7 @@ class ControlService:
             Conflict: from a daemon that a later start has replaced.
             InvalidInput: for a status of several lines.
         """
+        self._check_current(caller, report)
         status = None if report.status_text is None else check_one_line(report.status_text)
         now = self._clock()
 
@@ -137,14 +139,21 @@ class ControlService:
                 # No report is from the future, whatever the daemon's clock says.
                 tx.todos.put(me.id, report.todos.model_copy(update={"as_of": min(report.todos.as_of, now)}))
 
-        # The agent's state is the hyperhive daemon's to tell; the others only confirm.
+        # The agent's state is the hyperhive daemon's to tell.
         told = (status, report.turn_state, report.todos)
         if report.unit == "hyperhive" and any(one is not None for one in told):
             await self._store.write(work)
+        await self._tasks.take(caller, report)
         if report.unknown_sends:
             await self._unknown.note(caller, report.unknown_sends)
         if report.grants_version is not None:
             await self._confirm(caller.agent_id, report, report.grants_version)
+
+    def _check_current(self, caller: AgentCaller, report: Report) -> None:
+        """Refuse a daemon that a later start has replaced."""
+        open_boot = self._hub.find_boot(caller.agent_id, report.unit)
+        if open_boot is not None and report.boot < open_boot:
+            raise superseded(caller.name, report.unit)
 
     async def _confirm(self, agent_id: int, report: Report, version: int) -> None:
         """Note grants in force; the stream that they came down may be another broker's."""
@@ -158,3 +167,11 @@ class ControlService:
             tx.on_commit(self._hub.on_change)
 
         await self._store.write(work)
+
+
+def superseded(agent: str, unit: Unit) -> Conflict:
+    """The refusal of a daemon that a later start has replaced."""
+    return Conflict(
+        f"a later start of {agent}'s {unit} daemon is connected; this one must not go on",
+        code="boot_superseded",
+    )

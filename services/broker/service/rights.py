@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from services.broker.store.agents import AgentRow
 from shared.errors import Forbidden, InvalidInput
 from shared.permissions import CAPABILITIES, Capability, ToolGroup, find_group_of, narrow_groups
-from shared.wire.agents import Grants, PermissionsChange
+from shared.wire.agents import MAX_PATHS, GrantedPath, Grants, PathMode, PermissionsChange
 from shared.wire.names import OPERATOR, check_agent_name
 
 MAX_RECIPIENTS = 200
@@ -67,8 +67,12 @@ def narrow(grants: Grants, requested: frozenset[ToolGroup] | None) -> Grants:
     return grants.model_copy(update={"groups": sorted(narrow_groups(grants.groups, requested))})
 
 
-def apply_change(grants: Grants, change: PermissionsChange) -> Grants:
+def apply_change(
+    grants: Grants, change: PermissionsChange, *, check: Callable[[str], str | None] = lambda _: None
+) -> Grants:
     """The grants after `change`; the same object when nothing changes, else with the next version.
+
+    `check` says how a path meets the hive's own files, which no agent may be given.
 
     Raises:
         InvalidInput: when the change contradicts itself, or would lift a restriction by the way.
@@ -76,13 +80,16 @@ def apply_change(grants: Grants, change: PermissionsChange) -> Grants:
     _refuse_overlap("group", change.add_groups, change.remove_groups)
     _refuse_overlap("capability", change.add_capabilities, change.remove_capabilities)
     _refuse_overlap("recipient", change.add_recipients, change.remove_recipients)
+    _refuse_overlap("path", [one.path for one in change.add_paths], change.remove_paths)
     groups = (set(grants.groups) | set(change.add_groups)) - set(change.remove_groups)
     capabilities = (set(grants.capabilities) | set(change.add_capabilities)) - set(change.remove_capabilities)
     recipients = _change_recipients(grants.allowed_recipients, change)
+    paths = _change_paths(grants.paths, change, check)
     after = Grants(
         groups=sorted(groups),
         capabilities=sorted(capabilities),
         allowed_recipients=recipients,
+        paths=paths,
         version=grants.version + 1,
     )
     unchanged = after.model_copy(update={"version": grants.version}) == grants
@@ -107,6 +114,26 @@ def _change_recipients(before: list[str], change: PermissionsChange) -> list[str
     if len(after) > MAX_RECIPIENTS:
         raise InvalidInput(f"an agent may have {MAX_RECIPIENTS} allowed recipients, this makes {len(after)}")
     return sorted(after)
+
+
+def _change_paths(
+    before: list[GrantedPath], change: PermissionsChange, check: Callable[[str], str | None]
+) -> list[GrantedPath]:
+    for added in change.add_paths:
+        if (how := check(added.path)) is not None:
+            raise InvalidInput(
+                f"path {added.path[:200]} {how} HIVE_ROOT, where credentials and other agents' files are; "
+                "name a place outside"
+            )
+    named = [one.path for one in change.add_paths]
+    if twice := sorted({path for path in named if named.count(path) > 1}):
+        raise InvalidInput(f"path {twice[0][:200]} is given twice; give it once")
+    modes: dict[str, PathMode] = {one.path: one.mode for one in before}
+    modes |= {one.path: one.mode for one in change.add_paths}
+    after = {path: mode for path, mode in modes.items() if path not in change.remove_paths}
+    if len(after) > MAX_PATHS:
+        raise InvalidInput(f"an agent may have {MAX_PATHS} paths, this makes {len(after)}")
+    return [GrantedPath(path=path, mode=mode) for path, mode in sorted(after.items())]
 
 
 def _refuse_overlap(what: str, added: Iterable[str], removed: Iterable[str]) -> None:

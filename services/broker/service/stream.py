@@ -12,7 +12,8 @@ import anyio
 from services.broker.service.rights import narrow
 from shared.permissions import ToolGroup
 from shared.wire.agents import Grants
-from shared.wire.control import ControlEvent, GrantsPush, Hello, InboxPush, Ping, Unit
+from shared.wire.control import ControlEvent, GrantsPush, Hello, InboxPush, KillTaskPush, Ping, Unit
+from shared.wire.tasks import MAX_KILLS
 
 PING_SECONDS = 10.0
 # How often a daemon that knows of waiting messages hears how many: each time costs it more than a message.
@@ -45,6 +46,7 @@ class ControlStream:
         self._pending: int | None = None
         self._pending_told: int | None = None
         self._told_at = 0.0
+        self._kills: dict[str, None] = {}
         self.inbox_pushes = 0
         self._news = anyio.Event()
 
@@ -63,6 +65,14 @@ class ControlStream:
         if self._pending is not None and not (is_due and self._may_wait):
             self._news.set()
 
+    def push_kill(self, task_id: str) -> bool:
+        """Have the daemon end a task; False when too many wait, as at a daemon that does not read."""
+        if len(self._kills) >= MAX_KILLS:
+            return False
+        self._kills[task_id] = None
+        self._news.set()
+        return True
+
     def close(self) -> None:
         self.is_closed = True
         self._news.set()
@@ -73,6 +83,9 @@ class ControlStream:
             grants, self._waiting = self._waiting, None
             if grants is not None:
                 yield GrantsPush(grants=grants)
+                continue
+            if self._kills:
+                yield KillTaskPush(id=self._take_kill())
                 continue
             pause = self._told_at + self._count_seconds - anyio.current_time() if self._may_wait else 0.0
             if self._pending is not None and pause <= 0:
@@ -85,6 +98,11 @@ class ControlStream:
                 await self._news.wait()
             if waited.cancelled_caught and self._pending is None:
                 yield Ping()
+
+    def _take_kill(self) -> str:
+        first = next(iter(self._kills))
+        del self._kills[first]
+        return first
 
     @property
     def _may_wait(self) -> bool:

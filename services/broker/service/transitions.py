@@ -108,6 +108,7 @@ class Transitions:
         tx.tokens.delete_all(agent.id)
         tx.reminders.delete_all(agent.id)
         tx.todos.delete(agent.id)
+        tx.tasks.delete(agent.id)
         for schedule_id in tx.held_fires.list_schedules(agent.id):
             end_waits(tx, schedule_id, [agent.id], "gone")
         tx.held_fires.delete_all(agent.id)

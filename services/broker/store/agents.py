@@ -15,7 +15,7 @@ from services.broker.store.memory import KnownAgents
 from services.broker.store.prepared import Prepared
 from services.broker.tables import agents
 from shared.permissions import Capability, ToolGroup
-from shared.wire.agents import Grants
+from shared.wire.agents import GrantedPath, Grants
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -242,6 +242,7 @@ def _encode_grants(grants: Grants) -> dict[str, Any]:
         "groups": json.dumps(sorted(grants.groups)),
         "capabilities": json.dumps(sorted(grants.capabilities)),
         "recipients": json.dumps(sorted(grants.allowed_recipients)),
+        "paths": json.dumps([path.model_dump(mode="json") for path in grants.paths]),
         "grants_version": grants.version,
     }
 
@@ -253,11 +254,12 @@ def _known(kind: type[E], values: Iterable[str]) -> list[E]:
 
 
 @lru_cache(2_048)
-def _decode_grants(groups: str, capabilities: str, recipients: str, version: int) -> Grants:
+def _decode_grants(groups: str, capabilities: str, recipients: str, paths: str, version: int) -> Grants:
     return Grants(
         groups=_known(ToolGroup, json.loads(groups)),
         capabilities=_known(Capability, json.loads(capabilities)),
         allowed_recipients=json.loads(recipients),
+        paths=[GrantedPath.model_validate(path) for path in json.loads(paths)],
         version=version,
     )
 
@@ -273,7 +275,7 @@ def _decode(row: Any) -> AgentRow:  # noqa: ANN401 - a row of SQLAlchemy or a na
         destroyed_at=row.destroyed_at,
         running=bool(row.running),
         wanted=bool(row.wanted),
-        grants=_decode_grants(row.groups, row.capabilities, row.recipients, row.grants_version),
+        grants=_decode_grants(row.groups, row.capabilities, row.recipients, row.paths, row.grants_version),
         boot=row.boot,
         revision=row.revision,
         told_revision=row.told_revision,

@@ -21,6 +21,7 @@ class Topic(StrEnum):
     APPROVALS = "approvals"  # one was submitted or settled
     DUE = "due"  # something may fall due earlier than was known
     INBOXES = "inboxes"  # what waits for an agent has changed
+    KILLS = "kills"  # a task of an agent is to be ended, or a surface has answered
     STREAMS = "streams"  # a daemon came, went, or confirmed grants
 
 

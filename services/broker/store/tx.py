@@ -27,6 +27,7 @@ from services.broker.store.schedules import HeldFires, ScheduleRows
 from services.broker.store.search import SearchRows
 from services.broker.store.sent import SentRows
 from services.broker.store.streams import StreamRows
+from services.broker.store.tasks import TaskRows
 from services.broker.store.todos import TodoRows
 from services.broker.store.tokens import TokenRows
 
@@ -65,6 +66,7 @@ class Tx:
         self.outbox = OutboxRows(connection)
         self.readers = ReaderRows(connection)
         self.streams = StreamRows(connection)
+        self.tasks = TaskRows(connection)
         self.todos = TodoRows(connection)
 
     def begin_part(self) -> None:

@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 
 from services.broker.tables.base import RowKey, Seconds, metadata
+from services.broker.tables.mirrors import task_kills, task_mirrors, todo_mirrors
 from services.broker.tables.planning import (
     approvals,
     held_fires,
@@ -49,6 +50,8 @@ __all__ = [
     "schedule_targets",
     "schedules",
     "streams",
+    "task_kills",
+    "task_mirrors",
     "todo_mirrors",
 ]
 
@@ -63,9 +66,10 @@ agents = Table(
     Column("destroyed_at", Seconds),
     Column("running", Boolean, nullable=False),  # as the driver last said
     Column("wanted", Boolean, nullable=False),
-    Column("groups", Text, nullable=False),  # JSON list, as are the two below
+    Column("groups", Text, nullable=False),  # JSON list, as are the three below
     Column("capabilities", Text, nullable=False),
     Column("recipients", Text, nullable=False),
+    Column("paths", Text, nullable=False, server_default="[]"),
     Column("grants_version", Integer, nullable=False),
     Column("boot", String(26)),
     Column("revision", String(80)),
@@ -257,16 +261,6 @@ streams = Table(
     sqlite_autoincrement=True,
 )
 Index("uq_streams_place", streams.c.broker, streams.c.agent_id, streams.c.unit, unique=True)
-
-# The open todos that an agent's daemon last reported, for the operator alone.
-todo_mirrors = Table(
-    "todo_mirrors",
-    metadata,
-    Column("agent_id", RowKey, ForeignKey("agents.id"), primary_key=True, autoincrement=False),
-    Column("as_of", Seconds, nullable=False),
-    Column("total", BigInteger, nullable=False),
-    Column("todos", Text, nullable=False),  # JSON list
-)
 
 meta = Table(
     "meta",

@@ -98,6 +98,15 @@ class Stream:
                     return int(event["pending"])
         raise AssertionError("the stream ended")
 
+    async def next_kill(self) -> str:
+        """The task that is to be ended, by the next event that says so."""
+        with anyio.fail_after(5):
+            async for line in self._lines:
+                event = httpx2.Response(200, content=line).json()
+                if event["type"] == "kill_task":
+                    return str(event["id"])
+        raise AssertionError("the stream ended")
+
     async def drain(self) -> None:
         """Read until the broker ends the stream."""
         with anyio.fail_after(5):

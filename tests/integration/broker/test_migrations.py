@@ -107,6 +107,7 @@ def test_ids_are_declared_never_to_be_used_again(file: Path) -> None:
         "reminders",
         "schedules",
         "streams",
+        "task_kills",
     }
     assert {name for (name,) in rows} == numbered
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 from services.broker.service.rights import apply_change, may_reach, narrow, require_capability, require_tool
 from services.broker.store.agents import AgentRow
 from shared.errors import Forbidden, InvalidInput
 from shared.permissions import GROUPS, Capability, ToolGroup
-from shared.wire.agents import Grants, PermissionsChange
+from shared.wire.agents import AddPath, Grants, PermissionsChange
 
 GRANTS = Grants(groups=[ToolGroup.META], capabilities=[], allowed_recipients=["iris"], version=4)
 RUTH = AgentRow(
@@ -90,6 +91,30 @@ def test_a_change_that_changes_nothing_leaves_the_version() -> None:
     assert apply_change(GRANTS, same) is GRANTS
 
 
+@pytest.mark.requirement("paths.granted")
+def test_paths_are_opened_changed_and_closed() -> None:
+    opened = apply_change(
+        GRANTS, PermissionsChange(add_paths=[AddPath(path="/srv//b/"), AddPath(path="/srv/a", mode="rw")])
+    )
+    assert [(one.path, one.mode) for one in opened.paths] == [("/srv/a", "rw"), ("/srv/b", "ro")]
+    changed = PermissionsChange(add_paths=[AddPath(path="/srv/b", mode="rw")], remove_paths=["/srv/a"])
+    assert [(one.path, one.mode) for one in apply_change(opened, changed).paths] == [("/srv/b", "rw")]
+    assert apply_change(opened, PermissionsChange(remove_paths=["/elsewhere"])) is opened
+
+
+@pytest.mark.requirement("paths.granted")
+def test_a_path_that_meets_the_hives_own_files_is_refused() -> None:
+    change = PermissionsChange(add_paths=[AddPath(path="/root/hive/agents")])
+    with pytest.raises(InvalidInput, match="path /root/hive/agents lies in HIVE_ROOT"):
+        apply_change(GRANTS, change, check=lambda _: "lies in")
+
+
+@pytest.mark.parametrize("path", ["srv", "", "~/x", "/a/../b", "/a\x00b", "/a\nb", "/" + "x" * 5000])
+def test_what_is_no_plain_absolute_path_is_refused(path: str) -> None:
+    with pytest.raises(ValidationError):
+        AddPath(path=path)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -98,6 +123,8 @@ def test_a_change_that_changes_nothing_leaves_the_version() -> None:
         {"remove_recipients": ["iris"]},
         {"add_recipients": ["NOBODY"]},
         {"add_recipients": [f"a{number}" for number in range(200)]},
+        {"add_paths": [{"path": "/a"}], "remove_paths": ["/a/"]},
+        {"add_paths": [{"path": "/a"}, {"path": "/a", "mode": "rw"}]},
     ],
 )
 def test_a_change_that_contradicts_itself_or_lifts_a_limit_unsaid_is_refused(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import click
 
 from services.hivectl.command import HiveCommand, pass_session
-from services.hivectl.names import AGENT_NAME, RECIPIENT
+from services.hivectl.names import AGENT_NAME, GRANTED_PATH, PATH, RECIPIENT
 from services.hivectl.render import print_fields
 from services.hivectl.session import Session
 from shared.permissions import CAPABILITIES, GROUPS, Capability, ToolGroup
-from shared.wire.agents import Grants, PermissionsChange
+from shared.wire.agents import AddPath, Grants, PermissionsChange
 from shared.wire.names import OPERATOR
 
 _GROUPS = [group.value for group in ToolGroup]
 _CAPABILITIES = [capability.value for capability in Capability]
 _GROUP = click.Choice(_GROUPS)
+_PATH_MODES = {"ro": "its tasks and turns may read it", "rw": "its tasks and turns may read and write it"}
 _CAPABILITY = click.Choice(_CAPABILITIES)
 
 
@@ -29,6 +30,8 @@ _CAPABILITY = click.Choice(_CAPABILITIES)
             "iris may write to ruth and the operator only",
         ),
         ("hivectl agent permissions iris --any-recipient", "lifts that again"),
+        ("hivectl agent permissions iris --path /srv/builds:rw", "its tasks and turns may write there"),
+        ("hivectl agent permissions iris --remove-path /srv/builds", ""),
     ),
 )
 @click.argument("name", type=AGENT_NAME)
@@ -57,6 +60,16 @@ _CAPABILITY = click.Choice(_CAPABILITIES)
     "--disallow-recipient", multiple=True, type=RECIPIENT, metavar="NAME", help="Strike from the limit."
 )
 @click.option("--any-recipient", is_flag=True, help="Drop the limit: it may write to everybody.")
+@click.option(
+    "--path",
+    "add_path",
+    multiple=True,
+    type=GRANTED_PATH,
+    metavar="PATH[:MODE]",
+    help="Open an absolute path, and all below it, to its tasks and turns: to read (ro, if nothing is said), "
+    "or to write as well (rw).",
+)
+@click.option("--remove-path", multiple=True, type=PATH, metavar="PATH", help="Open it no longer.")
 @pass_session
 def permissions(
     session: Session,
@@ -69,10 +82,13 @@ def permissions(
     allow_recipient: tuple[str, ...],
     disallow_recipient: tuple[str, ...],
     any_recipient: bool,
+    add_path: tuple[AddPath, ...],
+    remove_path: tuple[str, ...],
 ) -> None:
     """Show what an agent may do, or change it. Options may be repeated.
 
-    A change holds from the agent's next call on, without a restart (built-in web tools: from its next turn).
+    A change holds from the agent's next call on, without a restart (built-in web tools: from its next turn;
+    paths: from its next task on). A path can neither lie in HIVE_ROOT nor hold it.
     """
     change = PermissionsChange(
         add_groups=[ToolGroup(value) for value in add_group],
@@ -82,6 +98,8 @@ def permissions(
         add_recipients=list(allow_recipient),
         remove_recipients=list(disallow_recipient),
         clear_recipients=any_recipient,
+        add_paths=list(add_path),
+        remove_paths=list(remove_path),
     )
     changes = change != PermissionsChange()
     with session.open_client() as client:
@@ -109,6 +127,7 @@ def _print(grants: Grants) -> None:
             *((f"group {group}", _describe(group)) for group in grants.groups),
             *((f"capability {item}", CAPABILITIES[item]) for item in grants.capabilities),
             ("recipients", limit),
+            *((f"path {granted.path}", _PATH_MODES[granted.mode]) for granted in grants.paths),
             ("not given", ", ".join([*off, *(c for c in Capability if c not in grants.capabilities)])),
         ]
     )

@@ -82,6 +82,7 @@ def show(session: Session, name: str) -> None:
             ("groups", ", ".join(agent.grants.groups) or "none"),
             ("capabilities", ", ".join(agent.grants.capabilities) or "none"),
             ("may write to", _describe_recipients(agent)),
+            *((f"path {path.mode}", path.path) for path in agent.grants.paths),
             ("revision", agent.revision or "-"),
             ("created", format_time(agent.created_at)),
             *((f"{surface} URL", url) for surface, url in view["urls"].items()),

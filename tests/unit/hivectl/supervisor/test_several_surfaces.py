@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 BAD_SETTINGS = "echo bad settings; exit 3"
 
 
+@pytest.mark.requirement("surfaces.several")
 async def test_it_has_started_when_all_surfaces_answer(tmp_path: Path, spool: EventSpool) -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
@@ -37,6 +38,7 @@ async def test_it_has_started_when_all_surfaces_answer(tmp_path: Path, spool: Ev
             await scene.runner.shut_down()
 
 
+@pytest.mark.requirement("surfaces.several")
 async def test_the_end_of_another_surface_is_no_crash_and_it_starts_again(
     tmp_path: Path, spool: EventSpool
 ) -> None:
@@ -81,6 +83,7 @@ async def test_a_surface_that_stays_down_fails_the_job_and_not_the_agent(
             await scene.runner.shut_down()
 
 
+@pytest.mark.requirement("tasks.end-with-agent")
 @pytest.mark.parametrize(
     ("kind", "reason", "grace_seconds"),
     [
@@ -101,6 +104,7 @@ async def test_what_ends_the_agent_ends_its_tasks(
     assert grace_seconds <= TASK_GRACE_SECONDS
 
 
+@pytest.mark.requirement("tasks.end-with-agent")
 async def test_a_restart_and_a_crash_leave_tasks_alone_and_the_end_of_the_hive_ends_them(
     tmp_path: Path, spool: EventSpool
 ) -> None:
