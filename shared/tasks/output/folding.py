@@ -65,7 +65,7 @@ def fold_text(text: str) -> str:
 def whole_end(data: bytes, end: int) -> int:
     """The last position up to `end` that cuts neither a character nor an escape sequence of `data`.
 
-    Where one sequence fills all of it, the position after the sequence.
+    Where one of them fills all of that, the position after it.
     """
     if end >= len(data):
         return len(data)
@@ -77,8 +77,8 @@ def whole_end(data: bytes, end: int) -> int:
         found = _SEQUENCE_BYTES.match(data, escape)
         if found is not None and found.end() > end:
             return escape or found.end()
-    lead = _character_start(data, end)
-    return lead or end
+    start, stop = _character(data, end)
+    return start or stop
 
 
 def whole_start(data: bytes, start: int) -> int:
@@ -88,7 +88,7 @@ def whole_start(data: bytes, start: int) -> int:
         found = _SEQUENCE_BYTES.match(data, escape)
         if found is not None and found.end() > start:
             return found.end()
-    return _character_start(data, start)
+    return _character(data, start)[0]
 
 
 def complete_end(data: bytes) -> int:
@@ -98,29 +98,30 @@ def complete_end(data: bytes) -> int:
     for back in range(1, min(4, end + 1)):
         byte = data[end - back]
         if byte >= 0xC0:
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return end - back if needed > back else end
+            return end - back if _length(byte) > back else end
         if byte < 0x80:
             break
     return end
 
 
-def _character_start(data: bytes, at: int) -> int:
-    """`at`, or the beginning of the valid UTF-8 character that reaches over it."""
+def _character(data: bytes, at: int) -> tuple[int, int]:
+    """(start, end) of the valid UTF-8 character that reaches over `at`; twice `at` where none does."""
     for back in range(1, min(4, at + 1)):
         byte = data[at - back]
+        if byte >= 0xC0:
+            start, stop = at - back, at - back + _length(byte)
+            try:
+                data[start:stop].decode()
+            except UnicodeDecodeError:
+                break
+            return (start, stop) if stop > at else (at, at)
         if byte < 0x80:
             break
-        if byte >= 0xC0:
-            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            if length > back:
-                try:
-                    data[at - back : at - back + length].decode()
-                except UnicodeDecodeError:
-                    break
-                return at - back
-            break
-    return at
+    return at, at
+
+
+def _length(first_byte: int) -> int:
+    return 2 if first_byte < 0xE0 else 3 if first_byte < 0xF0 else 4
 
 
 def _repaint(text: str) -> str:
