@@ -16,7 +16,7 @@ from services.hyperhive_mcp.routes import ApiRoutes
 from services.hyperhive_mcp.service.compaction import Compaction
 from services.hyperhive_mcp.service.inbox import InboxService
 from services.hyperhive_mcp.service.long_texts import LongTexts
-from services.hyperhive_mcp.service.loose_ends import BrokerSource, LooseEndService, TodoSource
+from services.hyperhive_mcp.service.loose_ends import BrokerSource, LooseEndService, TaskSource, TodoSource
 from services.hyperhive_mcp.service.reminders import ReminderService
 from services.hyperhive_mcp.service.schedules import ScheduleService
 from services.hyperhive_mcp.service.status import StatusService
@@ -61,7 +61,7 @@ def create_surface(settings: Settings) -> Surface:
     inbox = InboxService(broker, texts, unknown, boot=boot, on_acked=reminders.sweep)
     todos = TodoService(todo_store)
     compaction = Compaction(store)
-    loose_ends = LooseEndService([BrokerSource(broker, reminders), TodoSource(todos)])
+    loose_ends = LooseEndService([BrokerSource(broker, reminders), TodoSource(todos), TaskSource(data_dir)])
     tools = [
         *build_mail_tools(inbox, status, broker),
         *build_planning_tools(reminders, loose_ends),

@@ -70,6 +70,19 @@ def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
     return [path.name for path in held if record.is_held(path)]
 
 
+def find_running(data_dir: Path) -> dict[str, list[str]]:
+    """The ids of the tasks that run, by surface; a surface without any is not there.
+
+    Raises:
+        OSError: when the directory cannot be read.
+    """
+    found: dict[str, list[str]] = {}
+    for path in list_records(data_dir):
+        if record.is_held(path) and record.find_end(path) is None:
+            found.setdefault(path.parent.name.removesuffix(RECORDS_SUFFIX), []).append(path.name)
+    return found
+
+
 def list_records(data_dir: Path) -> Iterable[Path]:
     """The directories of all tasks that have not been tidied away."""
     return sorted(data_dir.glob(f"*{RECORDS_SUFFIX}/*/"))

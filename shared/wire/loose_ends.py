@@ -10,7 +10,7 @@ class LooseEnd(WireResult):
 
     `reminder`: `summary`, `due_at`, `held`. `inbox`: `undelivered`. `approval`: `asks` (its kind), `summary`,
     `created_at`, `deadline_at`. `todo`: `subsystem`, `key`, `summary`, `detail`, `updated_at`.
-    `sent`: `summary`, `created_at`.
+    `sent`: `summary`, `created_at`. `task`, one a surface: `surface`, `running`, `task_ids` (some of them).
     """
 
     kind: str
@@ -26,6 +26,9 @@ class LooseEnd(WireResult):
     key: str | None = None
     detail: str | None = None
     updated_at: int | None = None
+    surface: str | None = None
+    running: int | None = None
+    task_ids: list[str] | None = None
 
 
 class BrokerLooseEnds(WireResult):

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tests.support.access import LEGACY, MODERN, AgentAccess
+from tests.support.bash import id_of
 from tests.support.claude import Era
 from tests.support.line_client import ask
+from tests.support.script import JsonObject
 from tests.support.units import Units, running_units
 
 
@@ -153,3 +155,33 @@ def test_the_root_agent_cancels_its_own_question(units: Units, ruth: AgentAccess
         f"Approval #{number} is cancelled."
     )
     assert "settled once" in ruth.call("cancel_loose_end", kind="approval", id=number).error()
+
+
+@pytest.mark.requirement("loose-ends.tasks")
+def test_running_tasks_are_counted_by_surface_also_while_that_surface_is_down(
+    units: Units, iris: AgentAccess
+) -> None:
+    bash = units.add_bash("iris", HIVE_BASH_KILL_GRACE_SECONDS="0")
+    task = id_of(bash.call("run", cmd="sleep 1000", wait_seconds=0).ok())
+    expected = {"kind": "task", "id": 0, "surface": "bash", "running": 1, "task_ids": [task]}
+
+    assert expected in _open(iris)
+
+    units.bash["iris"].kill()
+    assert expected in _open(iris)
+
+    units.bash["iris"].start()
+    bash.call("kill", id=task).ok()
+    assert [row for row in _open(iris) if row["kind"] == "task"] == []
+
+
+@pytest.mark.requirement("loose-ends.tasks")
+def test_a_task_is_no_loose_end_to_cancel(iris: AgentAccess) -> None:
+    assert "kill ends a task" in iris.call("cancel_loose_end", kind="task", id=1).error()
+
+
+def _open(agent: AgentAccess) -> list[JsonObject]:
+    shape = agent.call("get_loose_ends").shape
+    assert shape is not None
+    assert shape["unavailable"] == []
+    return list(shape["loose_ends"])

@@ -77,6 +77,7 @@ ROWS: dict[str, dict[str, str]] = {
         "loose-ends.cancel": "a reminder is deleted, a todo cleared; what cannot be says what helps",
         "loose-ends.cap": "very many loose ends are cut to the size of an answer, and counted",
         "loose-ends.own-only": "foreign ids change nothing, say so, and look like absent ones",
+        "loose-ends.tasks": "running tasks are counted by surface, also while that surface is down",
     },
     "spec 4, scheduling": {
         "schedules.approved": "nothing fires before it is approved; then exactly what was shown",

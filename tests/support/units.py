@@ -23,6 +23,7 @@ from typing import Protocol
 
 from shared.layout import HiveLayout
 from shared.runtime.sockets import BACKLOG
+from shared.tasks.endings import end_all
 from tests.support.access import AgentAccess, OperatorAccess, request
 from tests.support.preload import Preloaded
 from tests.support.waiting import eventually
@@ -164,6 +165,7 @@ class Units:
         self.layout = HiveLayout(root)
         self.agents: dict[str, AgentAccess] = {}
         self.surfaces: dict[str, Unit] = {}
+        self.bash: dict[str, Unit] = {}
         self.layout.logs_dir.mkdir(parents=True)
         write_private_text(self.layout.operator_token_file, secrets.token_urlsafe(32))
         env = {"HIVE_ROOT": str(root), **broker_env}
@@ -185,15 +187,37 @@ class Units:
     def add(self, name: str, *, parent: str | None = None, **env: str) -> AgentAccess:
         """Create an agent and start its surface; `env` adds to the surface's."""
         agent = self.enlist(name, parent=parent)
-        settings = {
+        surface = self._unit("hive-mcp-http", name, self._settings(agent) | env, "HIVE_MCP_PORT")
+        self._serve(agent, "hyperhive", surface)
+        surface.start()
+        self.surfaces[name] = surface
+        return agent
+
+    def add_bash(self, name: str, **env: str) -> AgentAccess:
+        """Start the bash surface of an agent; answers the access to it."""
+        agent = self.agents[name]
+        surface = self._unit(
+            "hive-bash-daemon", f"bash-{name}", self._settings(agent) | env, "HIVE_BASH_PORT"
+        )
+        self._serve(agent, "bash", surface)
+        surface.start()
+        self.bash[name] = surface
+        return agent.at("bash")
+
+    def _settings(self, agent: AgentAccess) -> dict[str, str]:
+        files = self.layout.agent(agent.name)
+        return {
+            "HIVE_ROOT": str(self.layout.root),
             "HIVE_URL": self.broker.url,
-            "HIVE_LABEL": name,
+            "HIVE_LABEL": agent.name,
             "HIVE_TOKEN_FILE": str(agent.token_file),
             "HIVE_STATE_DIR": str(agent.state_dir),
-            "HIVE_AGENT_SOCKET": str(self.layout.agent(name).agent_socket),
-            "HIVE_CORE_SOCKET": str(self.layout.agent(name).core_socket),
+            "HIVE_AGENT_SOCKET": str(files.agent_socket),
+            "HIVE_CORE_SOCKET": str(files.core_socket),
         }
-        surface = self._unit("hive-mcp-http", name, settings | env, "HIVE_MCP_PORT")
+
+    def _serve(self, agent: AgentAccess, key: str, surface: Unit) -> None:
+        """Put a surface into the agent's `mcp.json`."""
         entry = {
             "type": "http",
             "url": f"{surface.url}/mcp",
@@ -201,10 +225,9 @@ class Units:
             "alwaysLoad": True,
             "timeout": 45_000,
         }
-        write_private_text(agent.mcp_config, json.dumps({"mcpServers": {"hyperhive": entry}}))
-        surface.start()
-        self.surfaces[name] = surface
-        return agent
+        there = json.loads(agent.mcp_config.read_text()) if agent.mcp_config.exists() else {"mcpServers": {}}
+        there["mcpServers"][key] = entry
+        write_private_text(agent.mcp_config, json.dumps(there))
 
     def permit(self, name: str, /, **change: object) -> None:
         """Change an agent's permissions as the operator: `add_groups`, `remove_capabilities`, …"""
@@ -212,14 +235,16 @@ class Units:
 
     def revive(self) -> None:
         """Start what a failed test left dead."""
-        for unit in (self.broker, *self.surfaces.values()):
+        for unit in (self.broker, *self.surfaces.values(), *self.bash.values()):
             if unit.process is None or unit.process.poll() is not None:
                 unit.start()
 
     def close(self) -> None:
         """End every process that still runs, and close the sockets."""
-        for unit in (*self.surfaces.values(), self.broker):
+        for unit in (*self.surfaces.values(), *self.bash.values(), self.broker):
             unit.close()
+        for name in self.bash:
+            end_all(self.layout.agent(name).daemons_dir, "the test is over", 0.2)
 
     def tails(self, size: int = 1500) -> str:
         """The ends of all logs, for a failed test."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
@@ -11,14 +12,17 @@ import structlog
 from services.hyperhive_mcp.service.reminders import ReminderService
 from services.hyperhive_mcp.service.todos import TodoService
 from shared.client import BrokerClient
-from shared.errors import Forbidden, HiveError, InvalidInput, NotFound
+from shared.errors import Forbidden, HiveError, InvalidInput, NotFound, Unavailable
 from shared.prose import one_line
+from shared.tasks.endings import find_running
 from shared.wire.loose_ends import LooseEnd, LooseEnds
 
 # A source that says nothing for so long counts as down: the others are there.
 SOURCE_SECONDS: Final = 5.0
 # Below the limit of a tool's answer, of which the rest takes some.
 MAX_BYTES: Final = 36_000
+# Some of the tasks that run, so that one need not call `list` for them.
+MAX_TASK_IDS: Final = 10
 _ELSEWHERE: Final = {
     "inbox": "ack_until marks mail as dealt with",
     "sent": "it waits for its recipient, and nothing is to be done",
@@ -165,3 +169,30 @@ class TodoSource:
         if not await self._todos.clear_ids([number]):
             raise NotFound(f"you have no open todo #{number}; nothing was changed")
         return f"Todo #{number} is cleared."
+
+
+class TaskSource:
+    """Background tasks that run, by surface: their supervisors are seen on disk, so no daemon is asked.
+
+    Args:
+        data_dir: where the agent's daemons keep the records of tasks.
+    """
+
+    kinds = ("task",)
+    cancellable: tuple[str, ...] = ()
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+
+    async def list(self) -> Sequence[LooseEnd]:
+        try:
+            running = await anyio.to_thread.run_sync(find_running, self._data_dir)
+        except OSError as exc:
+            raise Unavailable(f"the records of tasks cannot be read: {exc.strerror}") from exc
+        return [
+            LooseEnd(kind="task", id=0, surface=surface, running=len(ids), task_ids=ids[:MAX_TASK_IDS])
+            for surface, ids in sorted(running.items())
+        ]
+
+    async def cancel(self, kind: str, number: int) -> str:
+        raise InvalidInput(f"{kind} #{number} cannot be cancelled: {_ELSEWHERE['task']}")

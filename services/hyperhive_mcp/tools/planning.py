@@ -58,8 +58,8 @@ def build_planning_tools(reminders: ReminderService, loose_ends: LooseEndService
     return [
         Tool(
             "get_loose_ends",
-            "List what is still open for you: unseen mail, todos, reminders, questions to the "
-            "operator, messages of yours that wait for hours. "
+            "List what is still open for you: unseen mail, todos, reminders, running tasks, questions "
+            "to the operator, messages of yours that wait for hours. "
             "Kinds under `unavailable` could not be asked for.",
             NoArguments,
             get_loose_ends,
