@@ -85,7 +85,7 @@ _SETTINGS = (
 def _explain(refusal: SandboxFailed) -> str:
     for path, value, setting in _SETTINGS:
         try:
-            if Path(path).read_text(encoding="ascii").strip() == value:
+            if Path(path).read_text(encoding="utf-8").strip() == value:
                 return f"sysctl {setting}"
         except OSError:
             continue

@@ -31,7 +31,7 @@ _EXTRA_SECONDS: Final = 7.0
 def machine_boot() -> str:
     """What this boot of the machine is called (random(4)); empty where the kernel does not say."""
     with contextlib.suppress(OSError):
-        return _BOOT_ID.read_text(encoding="ascii").strip()
+        return _BOOT_ID.read_text(encoding="utf-8").strip()
     return ""
 
 

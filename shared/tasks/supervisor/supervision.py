@@ -286,8 +286,8 @@ def _preferred_for_oom() -> Iterator[None]:
     """
     path = Path("/proc/self/oom_score_adj")
     with contextlib.suppress(OSError):
-        before = path.read_text(encoding="ascii")
-        path.write_text(_OOM_SCORE, encoding="ascii")
+        before = path.read_text(encoding="utf-8")
+        path.write_text(_OOM_SCORE, encoding="utf-8")
     yield
     with contextlib.suppress(OSError, UnboundLocalError):
-        path.write_text(before, encoding="ascii")
+        path.write_text(before, encoding="utf-8")
