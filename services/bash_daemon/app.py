@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from shared.client import BrokerClient
 from shared.daemon.control import ControlLink
 from shared.daemon.grants import GrantsKeeper
 from shared.daemon.kept import KeptState
+from shared.daemon.reports import TaskReports
 from shared.daemon.surface import Surface, open_data_dir
 from shared.mcp.host import ToolHost
 from shared.revision import revision
@@ -30,10 +32,13 @@ from shared.runtime.files import make_private_dir
 from shared.runtime.http import create_http_app
 from shared.runtime.ids import new_ulid
 from shared.tasks.engine import TaskEngine
+from shared.tasks.mirror import take_mirror
 from shared.tasks.registry import TaskRegistry
 from shared.tasks.request import TaskLimits
 from shared.tasks.storage import TaskStorage
+from shared.wire.agents import GrantedPath
 from shared.wire.control import Hello, Report
+from shared.wire.tasks import TaskMirror
 
 UNIT: Final = "bash"
 _OUTPUT: Final = "harness/bash-tasks"
@@ -46,7 +51,7 @@ def create_surface(settings: Settings) -> Surface:
     data_dir = open_data_dir(settings.data_dir, token_file=settings.token_file)
     kept = KeptState(data_dir / "bash.sqlite")
     broker = BrokerClient(settings.url, token, unit=UNIT, boot=boot)
-    tasks = _open_tasks(settings, data_dir)
+    tasks = _open_tasks(settings, data_dir, paths=lambda: grants.paths)
     tools = build_shell_tools(tasks.service)
     grants = GrantsKeeper(
         kept,
@@ -57,6 +62,13 @@ def create_surface(settings: Settings) -> Surface:
     host = ToolHost(
         UNIT, version=revision(), tools=tools, visible=grants.visible_tools, explain=grants.explain
     )
+
+    async def take_snapshot() -> TaskMirror:
+        return take_mirror(tasks.registry)
+
+    async def note_connect() -> None:
+        reports.note()
+
     link = ControlLink(
         broker,
         hello=Hello(
@@ -67,8 +79,11 @@ def create_surface(settings: Settings) -> Surface:
         ),
         on_grants=grants.apply,
         describe=lambda: Report(unit=UNIT, boot=boot),
-        on_connect=anyio.lowlevel.checkpoint,
+        on_connect=note_connect,
+        on_kill_task=partial(tasks.engine.begin_kill, reason="the operator ended it"),
     )
+    reports = TaskReports(broker, take_snapshot, is_connected=lambda: link.connected)
+    tasks.engine.watch(reports.note)
 
     def describe() -> dict[str, Any]:
         return {
@@ -83,6 +98,7 @@ def create_surface(settings: Settings) -> Surface:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with host.run(), broker, tasks.engine.run(), anyio.create_task_group() as group:
             group.start_soon(link.run)
+            group.start_soon(reports.run)
             yield
             group.cancel_scope.cancel()
         tasks.registry.close()
@@ -111,7 +127,7 @@ class _Tasks:
     service: BashService
 
 
-def _open_tasks(settings: Settings, data_dir: Path) -> _Tasks:
+def _open_tasks(settings: Settings, data_dir: Path, *, paths: Callable[[], Iterable[GrantedPath]]) -> _Tasks:
     """Wire them. Opens the registry; starts nothing."""
     limits = TaskLimits(
         max_running=settings.max_running_tasks,
@@ -148,7 +164,7 @@ def _open_tasks(settings: Settings, data_dir: Path) -> _Tasks:
         registry=registry,
         storage=storage,
         limits=limits,
-        policy=confinement.build_policy if settings.sandbox else lambda: None,
+        policy=(lambda: confinement.build_policy(paths())) if settings.sandbox else lambda: None,
         agent_socket=settings.agent_socket,
         describe=reader.describe,
     )

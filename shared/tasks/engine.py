@@ -18,7 +18,8 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from shared.errors import Conflict, LimitExceeded, NotFound, Unavailable
+from shared.errors import Conflict, HiveError, LimitExceeded, NotFound, Unavailable
+from shared.runtime.log import get_logger
 from shared.sandbox import Policy
 from shared.tasks.courier import Courier, Describe
 from shared.tasks.endings import RECORDS_SUFFIX, build_end, machine_boot
@@ -31,12 +32,15 @@ from shared.tasks.request import TaskLimits, TaskRequest
 from shared.tasks.spawning import Spawner
 from shared.tasks.storage import TaskStorage
 from shared.tasks.tidying import Tidier
+from shared.wire.tasks import KillOutcome
 
 _ALPHABET: Final = "abcdefghijkmnpqrstuvwxyz23456789"
 _ID_LENGTH: Final = 12
 # Beyond the grace: until a supervisor gives up on what cannot be killed, and a little more.
 _EXTRA_KILL_SECONDS: Final = 7.0
 _ATTACH_SECONDS: Final = 5.0
+
+log = get_logger()
 
 
 def new_task_id() -> str:
@@ -237,6 +241,13 @@ class TaskEngine:
                 await found.news.wait()
         return self.get(task_id)
 
+    async def begin_kill(self, task_id: str, *, reason: str) -> KillOutcome:
+        """Begin to end a task, and return at once: for whoever does not need to see the end."""
+        if self._places.find(task_id) is not None:
+            self._serving().start_soon(self._kill_quietly, task_id, reason)
+            return "killing"
+        return "unknown" if self._registry.find(task_id) is None else "over"
+
     async def send_input(self, task_id: str, text: str, *, eof: bool) -> None:
         """Write to a task's standard input, and then perhaps end it.
 
@@ -260,6 +271,12 @@ class TaskEngine:
             )
         live.is_waiting_for_input = False
         await self._courier.forgive_prompt(task_id)
+
+    async def _kill_quietly(self, task_id: str, reason: str) -> None:
+        try:
+            await self.kill(task_id, reason=reason)
+        except HiveError as exc:
+            log.warning("task_not_killed", task=task_id, reason=exc.message)
 
     async def _find_live(self, task_id: str) -> LiveTask:
         found = self._places.find(task_id)

@@ -1,34 +1,17 @@
-"""What a task is: its states as one enum, what is asked for, and how it ended.
+"""What a task is to its supervisor: what is asked for, and how it ended.
 
 Standard library only: a task's supervisor imports this too.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final, TypedDict
 
+from shared.wire.task_state import TaskState
+
+__all__ = ["PROTOCOL", "End", "Launch", "TaskState"]
+
 PROTOCOL: Final = 1
-
-
-class TaskState(StrEnum):
-    """Where a task stands. The last five are final: a task never leaves them.
-
-    `pending` waits for a free place. `interrupted` is for a process that is gone without an end written (a
-    reboot, a killed supervisor). `failed` never ran, or, with a `reason`, broke a limit of its surface.
-    """
-
-    PENDING = "pending"
-    RUNNING = "running"
-    DONE = "done"
-    TIMED_OUT = "timed_out"
-    INTERRUPTED = "interrupted"
-    KILLED = "killed"
-    FAILED = "failed"
-
-    @property
-    def is_final(self) -> bool:
-        return self not in (TaskState.PENDING, TaskState.RUNNING)
 
 
 class Launch(TypedDict):

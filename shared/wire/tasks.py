@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from shared.wire.model import MAX_ID, OneLine, UnixSeconds, WireRequest, WireResult
+from shared.wire.task_state import TaskState
 
 MAX_MIRRORED_TASKS = 200
 MAX_TITLE = 200
-
-
-class TaskState(StrEnum):
-    """How a task stands. The values are contract; the first two are not final."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    DONE = "done"
-    TIMED_OUT = "timed_out"
-    INTERRUPTED = "interrupted"
-    KILLED = "killed"
-    FAILED = "failed"
-
-    @property
-    def is_final(self) -> bool:
-        return self not in (TaskState.PENDING, TaskState.RUNNING)
 
 
 # The surfaces that run tasks.

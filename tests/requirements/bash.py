@@ -18,4 +18,9 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.interrupted": "a task that is gone without an end written is `interrupted`, and nothing stays",
         "bash.no-daemon-signals": "a task can signal no process but its own",
     },
+    "spec 7, the operator": {
+        "bash.operator-sees": "`hivectl tasks` shows what runs and how it ended, `tasks kill` ends it",
+        "bash.operator-paths": "a path that the operator opens or closes counts from the next task on",
+        "bash.agent-stop": "the end of an agent ends its tasks, a restart of its daemons does not",
+    },
 }

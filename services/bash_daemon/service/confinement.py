@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from shared.sandbox import Policy, default_protected, interpreter_paths
+from shared.wire.agents import GrantedPath
 
 
 class Confinement:
@@ -34,12 +35,13 @@ class Confinement:
         self._temporary = str(temporary)
         self._protected = (*default_protected(), *map(str, secrets))
 
-    def build_policy(self, *, readable: Iterable[str] = (), writable: Iterable[str] = ()) -> Policy:
+    def build_policy(self, added: Iterable[GrantedPath]) -> Policy:
         """The policy, with the paths that the operator has added by now."""
+        paths = sorted((each.mode, each.path) for each in added)
         return Policy(
             home=self._root,
-            writable=(self._state_dir, *writable),
-            readable=(*interpreter_paths(), *readable),
+            writable=(self._state_dir, *(path for mode, path in paths if mode == "rw")),
+            readable=(*interpreter_paths(), *(path for mode, path in paths if mode == "ro")),
             sockets=self._sockets,
             temporary=self._temporary,
             protected=self._protected,
