@@ -1,4 +1,4 @@
-"""What keeps agents from each other's files: users of their own, or nothing; found by the files' owners."""
+"""What keeps agents from each other's files: users of their own, the sandbox of their tasks, or nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from services.hivectl.doctor.check import Check, passed, warning
+from services.hivectl.sandbox_probe import Sandbox, SandboxProbe
 from shared.layout import HiveLayout
+from shared.sandbox import MEND
 
 _MEND = (
     "run the hive under an account of its own, and give it nothing that its agents may not have; "
@@ -22,9 +24,13 @@ def _owner(path: Path) -> int | None:
 
 
 def check_isolation(
-    layout: HiveLayout, agents: Iterable[str], *, owner_of: Callable[[Path], int | None] = _owner
+    layout: HiveLayout,
+    agents: Iterable[str],
+    *,
+    owner_of: Callable[[Path], int | None] = _owner,
+    find_sandbox: Callable[[], Sandbox] = lambda: SandboxProbe().read(),
 ) -> Check:
-    """Which agents share an account with others, or with the hive itself: there is no sandbox yet."""
+    """Which agents share an account with others, or with the hive, and whether a sandbox mends that."""
     name = "isolation"
     uids = {agent: owner_of(layout.agent(agent).home) for agent in agents}
     hive = owner_of(layout.root)
@@ -34,9 +40,13 @@ def check_isolation(
         return passed(name, "no agents yet; under `hivectl up` they share the hive's account")
     if not shared:
         return passed(name, "each agent has a user of its own; what it runs itself can read its own token")
+    sandbox = find_sandbox()
+    if sandbox.exists:
+        return passed(name, f"{sandbox.line}; sessions that you start yourself are not")
     run = "run" if len(shared) > 1 else "runs"
     if hive in {uids[agent] for agent in shared}:
         under = "the hive's own account and can read whatever it can, also every token"
     else:
         under = "an account that is not theirs alone and can read what others under it can"
-    return warning(name, f"not isolated: {', '.join(shared)} {run} under {under}", _MEND)
+    detail = f"{sandbox.line.partition(';')[0]}; {', '.join(shared)} {run} under {under}"
+    return warning(name, detail, f"{MEND}; or {_MEND}")

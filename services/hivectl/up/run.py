@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 
+from services.hivectl.sandbox_probe import SandboxProbe
 from services.hivectl.supervisor.bring_up import StartReport
 from services.hivectl.supervisor.console import Console, QuietConsole, TerminalConsole
 from services.hivectl.supervisor.detach import start_detached
@@ -39,6 +40,7 @@ def run_up(options: UpOptions) -> int:
     )
     console: Console = QuietConsole() if options.as_json else TerminalConsole()
     begun = time.monotonic()
+    probe = SandboxProbe()
     exit_code = 0
     down = _down_command(request.layout)
 
@@ -48,7 +50,12 @@ def run_up(options: UpOptions) -> int:
         # Whoever read our output may have gone, which is no reason to end a hive.
         with contextlib.suppress(BrokenPipeError):
             show_summary(
-                request.layout, report, seconds=seconds, how_to_stop=how_to_stop, as_json=options.as_json
+                request.layout,
+                report,
+                seconds=seconds,
+                sandbox=probe.read(),
+                how_to_stop=how_to_stop,
+                as_json=options.as_json,
             )
         exit_code = 1 if report.failed else 0
 

@@ -11,6 +11,7 @@ from services.hivectl.agent_view import claude_command, read_surface_urls
 from services.hivectl.hive_file import HiveFile, read_hive_file
 from services.hivectl.provision import HiveSettings, find_settings
 from services.hivectl.render import safe_block
+from services.hivectl.sandbox_probe import Sandbox
 from services.hivectl.supervisor.bring_up import StartReport
 from shared.layout import HiveLayout
 
@@ -19,7 +20,13 @@ _MAX_SHOWN = 12
 
 
 def show_summary(
-    layout: HiveLayout, report: StartReport, *, seconds: float, how_to_stop: str, as_json: bool
+    layout: HiveLayout,
+    report: StartReport,
+    *,
+    seconds: float,
+    sandbox: Sandbox,
+    how_to_stop: str,
+    as_json: bool,
 ) -> None:
     """Print it, for people or as one JSON document."""
     hive = read_hive_file(layout)
@@ -32,6 +39,7 @@ def show_summary(
             "broker": {"url": hive.broker.url},
             "nats": {"url": hive.nats.url} if hive.nats else None,
             "agents": agents,
+            "isolation": sandbox.line,
             "failed": list(report.failed),
         }
         click.echo(json.dumps(document, indent=2))
@@ -48,7 +56,7 @@ def show_summary(
     if len(agents) > len(shown):
         lines.append(f"  and {len(agents) - len(shown)} more: hivectl agent list")
     lines += [f"\nconnect as {agent}:\n  {view['claude']}" for agent, view in shown.items()]
-    lines.append(f"\nstop: {how_to_stop}")
+    lines.append(f"\n{sandbox.line}\nstop: {how_to_stop}")
     lines += [f"\n{text}" for text in report.failed]
     click.echo(safe_block("\n".join(lines)))
 

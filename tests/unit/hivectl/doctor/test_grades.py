@@ -14,6 +14,7 @@ from services.hivectl.doctor.isolation import check_isolation
 from services.hivectl.doctor.machine import check_disk, check_memory, check_open_files
 from services.hivectl.doctor.processes import check_wal
 from services.hivectl.doctor.versions import check_claude, check_packages, check_python, check_sqlite
+from services.hivectl.sandbox_probe import Sandbox
 from shared.layout import HiveLayout
 from shared.wire.refusals import Refusal
 from tests.unit.hivectl.doctor.stage import HIVE
@@ -192,13 +193,25 @@ def test_the_claude_cli(tmp_path: Path, says: str, grade: Severity) -> None:
         ),
         ({"h": 1000, "ruth": 2001, "iris": 1000}, WARNING, "iris runs under the hive's own"),
         ({"h": 1000, "ruth": 2001, "iris": 2001}, WARNING, "an account that is not theirs alone"),
-        ({"h": 1000, "ruth": 0}, WARNING, "not isolated: ruth"),
-        ({"h": 1000, "ruth": None}, WARNING, "not isolated: ruth"),
+        ({"h": 1000, "ruth": 0}, WARNING, "not isolated: nothing here can; ruth runs"),
+        ({"h": 1000, "ruth": None}, WARNING, "not isolated: nothing here can; ruth runs"),
     ],
 )
 def test_isolation(tmp_path: Path, owners: dict[str, int | None], grade: Severity, named: str) -> None:
     layout = HiveLayout(tmp_path / "h")
     agents = [name for name in owners if name != "h"]
-    check = check_isolation(layout, agents, owner_of=lambda path: owners[path.name])
+    none = Sandbox("not isolated: nothing here can; do something", exists=False)
+    check = check_isolation(
+        layout, agents, owner_of=lambda path: owners[path.name], find_sandbox=lambda: none
+    )
     assert check.severity is grade
     assert named in check.detail
+
+
+def test_the_sandbox_of_tasks_isolates_agents_that_share_an_account(tmp_path: Path) -> None:
+    there = Sandbox("tasks run isolated (namespaces)", exists=True)
+    check = check_isolation(
+        HiveLayout(tmp_path / "h"), ["ruth"], owner_of=lambda _: 1000, find_sandbox=lambda: there
+    )
+    assert check.ok
+    assert "tasks run isolated" in check.detail

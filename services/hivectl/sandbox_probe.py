@@ -1,0 +1,42 @@
+"""Asks what sandbox tasks have here; a process of its own tries it, as only one with one thread can."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+_SECONDS: Final = 10.0
+_UNKNOWN: Final = "not isolated: the sandbox could not be tried"
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What there is: one line, and whether it is any."""
+
+    line: str
+    exists: bool
+
+
+class SandboxProbe:
+    """Begins at once; `read` waits for the answer."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "shared.sandbox", "--detect"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def read(self) -> Sandbox:
+        """What it found; that nothing was found when it does not say."""
+        try:
+            line, _ = self._process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            line = ""
+        return Sandbox(line.strip() or _UNKNOWN, exists=bool(line) and self._process.returncode == 0)
