@@ -21,11 +21,11 @@ ROWS: dict[str, dict[str, str]] = {
         "output.tail": "the tail is whole characters within its bytes, also of one endless line of progress",
         "output.pages": "successive pages join to the whole, without loss, in whole characters",
         "output.pages-bounded": "a page is bounded as JSON, also of binary noise",
+        "output.read-meanwhile": "who reads while a task writes or ends sees what was written, in its place",
         "output.memory": "looking at a huge output takes little memory",
         "output.search": "a search finds lines as they are shown, with number and position, and counts more",
         "output.search-bounded": "what takes too long to search ends in an answer that says how far it came",
         "output.search-pattern": "a wrong pattern is an error that says where it is wrong",
-        "output.quota": "grants never exceed the quota; read results go, oldest first, unread ones never",
-        "output.sweep": "the sweep removes all files of a task and spares unread results",
+        "output.removal": "all files of a task are counted, and go, and no others",
     },
 }

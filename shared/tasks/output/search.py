@@ -33,7 +33,7 @@ _ANSWER_BYTES = 1024 * 1024
 _PLACES = threading.BoundedSemaphore(2)
 # Started without site-packages: the program needs none of them.
 _MODULE = "shared.tasks.output.searching"
-_PROGRAM = f"import sys; sys.path.insert(0, sys.argv[1]); from {_MODULE} import main; main()"
+_PROGRAM = f"import sys; sys.path.append(sys.argv[1]); from {_MODULE} import main; main()"
 _ROOT = str(Path(__file__).resolve().parents[3])
 
 

@@ -51,6 +51,8 @@ def tail_view(files: StreamFiles, max_bytes: int = TAIL_BYTES) -> View:
         start = max(run_start, run_end - WINDOW_BYTES)
         chunk = stored.read(start, run_end - start)
         data = chunk.data
+        if files.end is None:
+            data = data[: complete_end(data)]
         first = 0 if chunk.start == run_start else whole_start(data, min(1, len(data)))
         text, left, at = "", max_bytes, len(data)
         # From the last line back, so that only what is shown is folded.

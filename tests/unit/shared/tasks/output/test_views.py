@@ -100,6 +100,8 @@ def test_a_character_that_is_still_being_written_is_left_for_the_next_page(place
     shown = page(_stream(place, b"ab\xe2\x82\xac", running=True), shown.next_offset)
     assert shown.text == "€"
     assert page(_stream(place, b"ab\xe2\x82")).text == "ab\ufffd"
+    assert tail_view(_stream(place, b"ab\x1b[3", running=True)).text == "ab"
+    assert tail_view(_stream(place, b"ab\xe2\x82", running=True)).text == "ab"
 
 
 @pytest.mark.requirement("output.gap", "output.pages")
