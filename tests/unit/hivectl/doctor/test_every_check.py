@@ -21,6 +21,8 @@ from services.hivectl.doctor.processes import check_wal
 from services.hivectl.doctor.readers import check_readers
 from services.hivectl.doctor.surface import check_agent
 from services.hivectl.doctor.versions import (
+from services.hivectl.doctor.isolation import check_isolation
+from services.hivectl.sandbox_probe import Sandbox
     check_claude,
     check_packages,
     check_python,
@@ -79,7 +81,9 @@ SCENES |= {
     "clock.broker": lambda _: check_difference("clock.broker", "the broker", 1000, (1006, 1007)),
     "clock.nats": lambda _: check_difference("clock.nats", "NATS", 1100, (1006, 1007)),
     "clock.stored": lambda _: check_newest("clock.stored", {"notice": 1006, "message": None}, 1000),
-    "isolation": lambda stage: stage.examine("isolation"),
+    "isolation": lambda stage: check_isolation(
+        stage.layout, ["ruth"], find_sandbox=lambda: Sandbox("not isolated: nothing can", exists=False)
+    ),
     "broker": lambda stage: stage.examine("broker"),
     "nats.reader": lambda stage: stage.examine("nats.reader"),
 }
