@@ -15,14 +15,13 @@ from services.hivectl.doctor.clock import check_difference, check_newest
 from services.hivectl.doctor.examination import examine
 from services.hivectl.doctor.flow import check_parked, check_refused, check_relay, check_waiting
 from services.hivectl.doctor.hive_state import BrokerState, check_driver, check_nats_version
+from services.hivectl.doctor.isolation import check_isolation
 from services.hivectl.doctor.machine import check_disk, check_memory, check_open_files
 from services.hivectl.doctor.ports import ExpectedPort, check_ports
 from services.hivectl.doctor.processes import check_wal
 from services.hivectl.doctor.readers import check_readers
 from services.hivectl.doctor.surface import check_agent
 from services.hivectl.doctor.versions import (
-from services.hivectl.doctor.isolation import check_isolation
-from services.hivectl.sandbox_probe import Sandbox
     check_claude,
     check_packages,
     check_python,
@@ -30,6 +29,7 @@ from services.hivectl.sandbox_probe import Sandbox
     check_sqlite,
 )
 from services.hivectl.hive_file import read_hive_file
+from services.hivectl.sandbox_probe import Sandbox
 from services.hivectl.spool import EventSpool, spool_path
 from services.hivectl.supervisor.children import ChildRegister
 from services.hivectl.supervisor.spawn import spawn
