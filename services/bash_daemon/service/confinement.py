@@ -42,7 +42,8 @@ class Confinement:
             home=self._root,
             writable=(self._state_dir, *(path for mode, path in paths if mode == "rw")),
             readable=(*interpreter_paths(), *(path for mode, path in paths if mode == "ro")),
-            sockets=self._sockets,
+            # A surface may run without whoever serves them; the next task sees those that are there by then.
+            sockets=tuple(path for path in self._sockets if Path(path).parent.is_dir()),
             temporary=self._temporary,
             protected=self._protected,
         )

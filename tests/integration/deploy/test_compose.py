@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from services.bash_daemon.config import Settings as BashSettings
 from services.broker.config import Settings as BrokerSettings
 from services.hyperhive_mcp.config import Settings as SurfaceSettings
 from shared.layout import DEFAULT_PORT_BASE, HiveLayout, PortPlan
@@ -24,6 +25,12 @@ CHECKOUT = Path(__file__).parents[3]
 SERVICES: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 DOCS = (CHECKOUT / "docs" / "deploying.md").read_text().partition("## Containers")[2].partition("\n## ")[0]
 PORTS = PortPlan(DEFAULT_PORT_BASE)
+# Containers of an agent's surfaces.
+SURFACES: dict[str, tuple[str, type[SurfaceSettings | BashSettings]]] = {
+    "ruth": ("hyperhive", SurfaceSettings),
+    "ruth-bash": ("bash", BashSettings),
+}
+each_surface = pytest.mark.parametrize("name", SURFACES)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -47,14 +54,16 @@ def test_container_holds_one_unit_with_a_lock_and_a_program(name: str) -> None:
     assert service["command"][0] in {*project["scripts"], "nats-server"}
 
 
-def test_settings_of_the_surface_exist() -> None:
-    known = {variable for variable, _ in list_variables(SurfaceSettings)}
-    assert SERVICES["ruth"]["environment"].keys() <= known
+@each_surface
+def test_settings_of_the_surface_exist(name: str) -> None:
+    known = {variable for variable, _ in list_variables(SURFACES[name][1])}
+    assert SERVICES[name]["environment"].keys() <= known
     assert "HIVE_ROOT" in {variable for variable, _ in list_variables(BrokerSettings)}
 
 
-def test_agent_s_container_sees_its_own_directories_only() -> None:
-    volumes = [re.sub(r"\$\{HIVE_ROOT:\?\}", "ROOT", volume) for volume in SERVICES["ruth"]["volumes"]]
+@each_surface
+def test_agent_s_container_sees_its_own_directories_only(name: str) -> None:
+    volumes = [re.sub(r"\$\{HIVE_ROOT:\?\}", "ROOT", volume) for volume in SERVICES[name]["volumes"]]
     own = ["ROOT/agents/ruth", "ROOT/run/agents/ruth"]
     assert volumes == [f"{path}:{path}" for path in own]
 
@@ -119,19 +128,21 @@ def test_the_broker_s_settings_are_those_of_prepare(
     assert settings.nats_url == f"nats://127.0.0.1:{PORTS.nats}"
 
 
+@each_surface
 def test_the_surface_s_settings_are_those_of_the_agent(
-    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    environment = {name: prepared.fill(value) for name, value in SERVICES["ruth"]["environment"].items()}
+    surface, kind = SURFACES[name]
+    environment = {key: prepared.fill(value) for key, value in SERVICES[name]["environment"].items()}
     _set_only(monkeypatch, environment)
-    settings = load_settings(SurfaceSettings)
+    settings = load_settings(kind)
     paths = prepared.layout.agent("ruth")
     assert settings.label == "ruth"
     assert (settings.token_file, settings.state_dir) == (paths.token_file, paths.state_dir)
-    assert settings.port == PORTS.surface(0, "hyperhive")
+    assert settings.port == PORTS.surface(0, surface)
     assert settings.url == f"http://127.0.0.1:{PORTS.broker}"
     assert settings.agent_socket == paths.agent_socket
-    mount, sockets = prepared.mounts("ruth")
+    mount, sockets = prepared.mounts(name)
     assert sockets == paths.run
     assert all(path.is_relative_to(mount) for path in (paths.token_file, paths.state_dir, paths.daemons_dir))
 

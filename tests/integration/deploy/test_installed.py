@@ -27,11 +27,12 @@ def enable(dest: Path, name: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([ENABLE, name], env=env, capture_output=True, text=True, check=False)
 
 
-def add_agent(dest: Path, name: str, port: int) -> None:
+def add_agent(dest: Path, name: str, port: int, *, with_bash: bool = True) -> None:
     home = dest / "var/lib/hyperhive/agents" / name
     home.mkdir(parents=True)
-    entry = {"url": f"http://127.0.0.1:{port}/mcp"}
-    (home / "mcp.json").write_text(json.dumps({"mcpServers": {"hyperhive": entry}}))
+    surfaces = ("hyperhive", "bash") if with_bash else ("hyperhive",)
+    entries = {key: {"url": f"http://127.0.0.1:{port + at}/mcp"} for at, key in enumerate(surfaces)}
+    (home / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
 
 
 def users_of(dest: Path) -> list[str]:
@@ -62,13 +63,16 @@ def test_directories_of_the_hive_are_private(tmp_path: Path) -> None:
 def test_agent_gets_a_user_of_its_own_and_the_port_of_its_mcp_json(tmp_path: Path) -> None:
     require_program("systemd-sysusers")
     for name, port in (("ruth", 7100), ("iris", 7110)):
-        add_agent(tmp_path, name, port)
+        add_agent(tmp_path, name, port, with_bash=name == "iris")
         for _ in range(2):
             done = enable(tmp_path, name)
             assert done.returncode == 0, done.stderr
 
-    drop_in = tmp_path / "etc/systemd/system/hive-mcp-http@iris.socket.d/port.conf"
-    assert drop_in.read_text() == "[Socket]\nListenStream=\nListenStream=127.0.0.1:7110\n"
+    units = tmp_path / "etc/systemd/system"
+    for unit, port in (("hive-mcp-http@iris", 7110), ("hive-bash-daemon@iris", 7111)):
+        drop_in = units / f"{unit}.socket.d/port.conf"
+        assert drop_in.read_text() == f"[Socket]\nListenStream=\nListenStream=127.0.0.1:{port}\n"
+    assert not (units / "hive-bash-daemon@ruth.socket.d").exists()
     assert users_of(tmp_path) == ["hive-agent-ruth", "hive-agent-iris"]
 
 
