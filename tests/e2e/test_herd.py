@@ -37,7 +37,7 @@ from shared.wire.agents import Grants
 from shared.wire.control import ControlEvent, Hello, Report
 from shared.wire.lifecycle import Job, JobKind, JobState
 from tests.support.access import AgentAccess
-from tests.support.units import Units, running_units
+from tests.support.units import BROKER_MODULE, Units, running_units
 from tests.support.waiting import eventually
 
 STREAMS, POLLS, POLLS_A_CLIENT = 60, 200, 50
@@ -106,10 +106,9 @@ class PatientRunner(AgentRunner):
 
 @pytest.fixture
 def units() -> Iterator[Units]:
-    with running_units() as running:
+    with running_units(preload=BROKER_MODULE) as running:
         for number in range(STREAMS):
             running.enlist(f"agent-{number}", parent=None if number == 0 else "agent-0")
-        running.broker.preload("services.broker.__main__")
         yield running
 
 

@@ -19,7 +19,7 @@ from tests.support.audit import read_notices
 from tests.support.cast import LIMITS, Cast
 from tests.support.nats import NatsServer, nats_server
 from tests.support.traffic import Traffic
-from tests.support.units import Units, running_units
+from tests.support.units import BROKER_MODULE, Units, running_units
 
 KILLS = 20
 CAST = Cast(senders=16, acking=8, shared=4, living=6, sends_between=32, transitions_between=4)
@@ -36,11 +36,10 @@ def server() -> Iterator[NatsServer]:
 def killable(server: NatsServer) -> Iterator[Units]:
     """A broker on that server, quick to start again, with agents that have no processes."""
     settings = {f"HIVE_BROKER_{name.upper()}": str(value) for name, value in server.settings().items()}
-    with running_units(**LIMITS, **settings) as units:
+    with running_units(preload=BROKER_MODULE, **LIMITS, **settings) as units:
         units.enlist("ruth")
         for name in CAST.names:
             units.enlist(name, parent="ruth")
-        units.broker.preload("services.broker.__main__")
         yield units
 
 
@@ -62,7 +61,7 @@ async def test_twenty_kills_under_load(killable: Units, server: NatsServer, vict
     traffic = Traffic(killable)
     ledger = traffic.ledger
     agents = killable.agents
-    with anyio.fail_after(150):
+    with anyio.fail_after(300):
         async with anyio.create_task_group() as tasks:
             for number, name in enumerate(CAST.sending_names):
                 tasks.start_soon(traffic.send, agents[name], CAST.addressed_by(number))

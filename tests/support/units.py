@@ -31,6 +31,8 @@ from tests.support.waiting import eventually
 BIN = Path(sys.executable).parent
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
+# For `preload`: whose `main` is `hive-broker`.
+BROKER_MODULE = "services.broker.__main__"
 
 
 class Process(Protocol):
@@ -258,11 +260,16 @@ class Units:
 
 
 @contextmanager
-def running_units(*agents: str, **broker_env: str) -> Iterator[Units]:
-    """A hive of bare processes in a short temporary directory, with these agents, the first as root."""
+def running_units(*agents: str, preload: str | None = None, **broker_env: str) -> Iterator[Units]:
+    """A hive of bare processes in a short temporary directory, with these agents, the first as root.
+
+    `preload` names the module whose `main` is the broker's, for tests that start it often (`Unit.preload`).
+    """
     root = Path(tempfile.mkdtemp(prefix="hh-"))
     units = Units(root, broker_env)
     try:
+        if preload is not None:
+            units.broker.preload(preload)
         units.broker.start()
         for name in agents:
             units.add(name, parent=None if name == agents[0] else agents[0])

@@ -12,7 +12,7 @@ from bench.report import BEGIN, END, ROWS
 
 ROOT = Path(__file__).parents[3]
 TINY = ("--requests=4", "--seconds=0.2", "--rounds=1", "--stored=2000", "--agents=1")
-RUN_SECONDS = 120
+RUN_SECONDS = 300
 
 
 def call(*arguments: str) -> str:

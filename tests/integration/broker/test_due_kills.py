@@ -22,10 +22,8 @@ def units(database_setting: None, request: pytest.FixtureRequest) -> Iterator[Un
     """A broker that can be told where to die, with ruth and iris."""
 
     url = os.environ.get("HIVE_BROKER_DATABASE_URL")
-    with running_units(**({} if url is None else {"HIVE_BROKER_DATABASE_URL": url})) as units:
-        units.broker.kill()
-        units.broker.preload("tests.support.faulty_broker")
-        units.broker.start(FAULT_AT="")
+    database = {} if url is None else {"HIVE_BROKER_DATABASE_URL": url}
+    with running_units(preload="tests.support.faulty_broker", FAULT_AT="", **database) as units:
         units.enlist("ruth")
         units.enlist("iris", parent="ruth")
         yield units

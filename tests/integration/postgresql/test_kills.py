@@ -23,7 +23,7 @@ from tests.support.cast import LIMITS, Cast
 from tests.support.nats import NatsServer, nats_server
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.traffic import Traffic
-from tests.support.units import Units, running_units
+from tests.support.units import BROKER_MODULE, Units, running_units
 
 pytestmark = [pytest.mark.database("postgresql"), pytest.mark.requirement("shared.kills")]
 
@@ -50,14 +50,14 @@ def brokers(nats: NatsServer, own_postgres: PostgresServer) -> Iterator[tuple[Un
     settings = {f"HIVE_BROKER_{name.upper()}": str(value) for name, value in nats.settings().items()}
     settings["HIVE_BROKER_DATABASE_URL"] = own_postgres.url_of(own_postgres.create_database())
     with ExitStack() as stack:
-        first, second = (stack.enter_context(running_units(**LIMITS, **settings)) for _ in range(2))
+        first, second = (
+            stack.enter_context(running_units(preload=BROKER_MODULE, **LIMITS, **settings)) for _ in range(2)
+        )
         first.enlist("ruth")
         for number, name in enumerate(CAST.names):
             agent = first.enlist(name, parent="ruth")
             if number % 2:
                 first.agents[name] = replace(agent, broker_url=second.broker.url)
-        for units in (first, second):
-            units.broker.preload("services.broker.__main__")
         yield first, second
 
 
@@ -81,7 +81,7 @@ async def test_kills_of_brokers_and_server_under_load(
     ]
     traffic = Traffic(first)
     ledger, agents = traffic.ledger, first.agents
-    with anyio.fail_after(120):
+    with anyio.fail_after(300):
         async with anyio.create_task_group() as tasks:
             for number, name in enumerate(CAST.sending_names):
                 tasks.start_soon(traffic.send, agents[name], CAST.addressed_by(number))

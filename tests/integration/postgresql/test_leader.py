@@ -20,7 +20,7 @@ from tests.integration.conftest import Databases
 from tests.integration.notices.parts import read_stream
 from tests.support.access import OperatorAccess
 from tests.support.nats import NatsServer, nats_server
-from tests.support.units import Unit, Units, running_units
+from tests.support.units import BROKER_MODULE, Unit, Units, running_units
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.database("postgresql"), pytest.mark.requirement("shared.notices")]
@@ -92,9 +92,9 @@ def hive(
     with ExitStack() as stack:
         url = stack.enter_context(databases.make(tmp_path_factory.mktemp("leader")))
         settings |= {"HIVE_BROKER_DATABASE_URL": url}
-        first, second = (stack.enter_context(running_units(**settings)) for _ in range(2))
-        for units in (first, second):
-            units.broker.preload("services.broker.__main__")
+        first, second = (
+            stack.enter_context(running_units(preload=BROKER_MODULE, **settings)) for _ in range(2)
+        )
         first.enlist("ruth")
         yield Hive(first, second, [])
 
