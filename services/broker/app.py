@@ -39,6 +39,7 @@ from services.broker.service.idempotency import AnswerMeter
 from services.broker.service.identity import HiveIdentity
 from services.broker.service.inbox import InboxService
 from services.broker.service.indexing import Indexing
+from services.broker.service.intake import Intake
 from services.broker.service.levels import InboxLevels
 from services.broker.service.lifecycle import LifecycleService
 from services.broker.service.limits import Limits
@@ -87,17 +88,12 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
     callers = Authenticator(store, is_operator=operator.accepts, clock=clock)
     refusals = RefusalLog(store, clock=clock)
     answers = AnswerMeter()
-    messages = MessageService(store, hub, refusals, answers=answers, limits=limits, clock=clock)
+    intake = Intake(store, hub, refusals, answers, limits, clock)
+    messages = MessageService(intake)
     sent = SentService(store, hub)
     inbox = InboxService(store, refusals, answers=answers, clock=clock)
     agents = AgentService(store, hub, identity=identity, max_agents=settings.max_agents, clock=clock)
-    waking = _Waking(
-        store,
-        hub,
-        settings,
-        agents,
-        WakeService(store, hub, refusals, answers=answers, limits=limits, clock=clock),
-    )
+    waking = _Waking(store, hub, settings, agents, WakeService(intake))
     access = AccessService(
         store,
         hub,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from services.hyperhive_mcp.service.compaction import Compaction
 from services.hyperhive_mcp.service.todos import TodoService
@@ -14,7 +15,10 @@ from shared.runtime.commands import Command, CommandTable
 from shared.runtime.line_server import LineServer
 from shared.runtime.unix_sockets import open_unix_listener
 from shared.wire.model import WireRequest
-from shared.wire.todos import ClearTodo, MarkTodosDone, UpsertTodo
+from shared.wire.todos import ClearTodo, ListTodos, MarkTodosDone, UpsertTodo
+
+# Enough for a thousand ordinary todos; a thousand of the longest would be thirty times as much.
+MAX_LIST_BYTES: Final = 1024 * 1024
 
 
 class NoFields(WireRequest):
@@ -57,7 +61,7 @@ class AgentSocket:
             {
                 "upsert_todo": Command(UpsertTodo, self._upsert),
                 "clear_todo": Command(ClearTodo, self._clear),
-                "list_todos": Command(NoFields, self._list),
+                "list_todos": Command(ListTodos, self._list),
                 "mark_todos_done": Command(MarkTodosDone, self._mark_done),
                 "compact": Command(NoFields, self._compact),
                 "state": Command(NoFields, self._state),
@@ -71,8 +75,18 @@ class AgentSocket:
     async def _clear(self, request: ClearTodo) -> Mapping[str, Any]:
         return {"cleared": await self.todos.clear(request.subsystem, request.key)}
 
-    async def _list(self, _request: NoFields) -> Mapping[str, Any]:
-        return {"todos": [todo.model_dump(exclude_none=True) for todo in await self.todos.list()]}
+    async def _list(self, request: ListTodos) -> Mapping[str, Any]:
+        todos = [todo for todo in await self.todos.list() if todo.id > (request.after or 0)]
+        shown: list[dict[str, Any]] = []
+        size = 0
+        for todo in todos:
+            # As it is written on the line, where all but ASCII is escaped.
+            size += len(json.dumps(row := todo.model_dump(exclude_none=True)))
+            if shown and size > MAX_LIST_BYTES:
+                break
+            shown.append(row)
+        more = len(todos) - len(shown)
+        return {"todos": shown, **({"more": more} if more else {})}
 
     async def _mark_done(self, request: MarkTodosDone) -> Mapping[str, Any]:
         return {"cleared": await self.todos.clear_ids(request.ids)}

@@ -8,10 +8,19 @@ from typing import Annotated, Any, Final
 
 import anyio
 from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from services.hyperhive_mcp.service.wake import WakeLevel
 
-MAX_WAIT_SECONDS: Final = 30.0
+MAX_WAIT_SECONDS: Final = 30
+
+
+class WaitQuery(BaseModel):
+    """The parameters of `/api/wait`; more than 30 seconds are taken for 30."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    timeout_seconds: Annotated[int, Field(ge=0)] = MAX_WAIT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -34,10 +43,7 @@ class ApiRoutes:
             return self.describe()
 
         @router.get("/wait")
-        async def wait(
-            request: Request,
-            timeout_seconds: Annotated[float, Query(ge=0, allow_inf_nan=False)] = MAX_WAIT_SECONDS,
-        ) -> dict[str, Any]:
+        async def wait(request: Request, query: Annotated[WaitQuery, Query()]) -> dict[str, Any]:
             # Here, and not in the task group, which would wrap the refusal.
             self.wake.check_room()
             reasons: list[str] = []
@@ -49,7 +55,7 @@ class ApiRoutes:
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(leave_with_caller)
-                reasons = await self.wake.wait(min(timeout_seconds, MAX_WAIT_SECONDS))
+                reasons = await self.wake.wait(min(query.timeout_seconds, MAX_WAIT_SECONDS))
                 tasks.cancel_scope.cancel()
             return {"due": bool(reasons), "reasons": reasons}
 

@@ -52,12 +52,20 @@ def check_hive_name(value: str) -> str:
 
 
 def fold_label(value: str) -> str:
-    """The name that a label would be taken for at a glance: `operator.` is `operator`, `a_b` is `a-b`."""
-    return re.sub("[._:]", "-", value).strip("-")
+    """A label or a name without what separates: labels and names that are alike in this look alike.
+
+    So `operator.`, `sys-tem` and `r.u.t.h` are taken for `operator`, `system` and `ruth`.
+    """
+    return re.sub("[._:-]", "", value)
+
+
+def find_reserved(label: str) -> str | None:
+    """The reserved word that a label is, or looks like."""
+    return next((word for word in sorted(RESERVED_LABELS) if fold_label(word) == fold_label(label)), None)
 
 
 def check_label(value: str) -> str:
-    """A wake label: `[a-z0-9][a-z0-9._:-]{0,63}`; whether it is an agent's name the broker must check.
+    """A wake label: `[a-z0-9][a-z0-9._:-]{0,63}`; whether it may be used the broker says.
 
     Raises:
         ValueError: saying the rule.
@@ -66,8 +74,6 @@ def check_label(value: str) -> str:
         raise ValueError(
             "must be 1 to 64 of a-z, 0-9, '.', '_', ':' and '-', beginning with a letter or digit"
         )
-    if fold_label(value) in RESERVED_LABELS:
-        raise ValueError(f"is reserved, or looks so; these are: {', '.join(sorted(RESERVED_LABELS))}")
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints
 
 from shared.wire.messages import Recipient
-from shared.wire.model import Body, Text, WireRequest, WireResult
+from shared.wire.model import Body, WireRequest, WireResult, check_text
 from shared.wire.reminders import WholeNumber
 
 MAX_TARGETS = 20
@@ -35,8 +35,12 @@ def _check_line(value: str) -> str:
 
 
 Targets = Annotated[list[Recipient], Field(min_length=1, max_length=MAX_TARGETS)]
+# The limit first: after another check pydantic would count items instead of characters.
 Description = Annotated[
-    Text, StringConstraints(max_length=MAX_DESCRIPTION_CHARS), AfterValidator(_check_line)
+    str,
+    StringConstraints(max_length=MAX_DESCRIPTION_CHARS),
+    AfterValidator(check_text),
+    AfterValidator(_check_line),
 ]
 
 

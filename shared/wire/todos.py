@@ -9,7 +9,6 @@ from pydantic import AfterValidator, Field, StringConstraints
 from shared.wire.model import (
     MAX_ID,
     RowId,
-    Text,
     UnixSeconds,
     WireRequest,
     WireResult,
@@ -53,6 +52,12 @@ class MarkTodosDone(WireRequest):
     ids: Annotated[list[RowId], Field(max_length=MAX_IDS)]
 
 
+class ListTodos(WireRequest):
+    """`list_todos`: the oldest that are open, of those with an id above `after`; null means of all."""
+
+    after: RowId | None = None
+
+
 class Todo(WireResult):
     """An open todo. Ids are never used again; `revision` grows over all todos of the agent."""
 
@@ -69,14 +74,17 @@ MAX_MIRRORED = 100
 MAX_MIRRORED_TEXT = 500
 
 
+_MirroredText = Annotated[str, StringConstraints(max_length=MAX_MIRRORED_TEXT), AfterValidator(check_text)]
+
+
 class MirroredTodo(WireRequest):
     """An open todo as the broker keeps it for the operator's eyes: long texts are cut."""
 
     id: RowId
     subsystem: _Name
     key: _Name
-    summary: Annotated[Text, StringConstraints(max_length=MAX_MIRRORED_TEXT)]
-    detail: Annotated[Text, StringConstraints(max_length=MAX_MIRRORED_TEXT)] | None = None
+    summary: _MirroredText
+    detail: _MirroredText | None = None
     revision: RowId
     updated_at: UnixSeconds
 

@@ -115,7 +115,7 @@ def test_what_waits_of_one_that_has_fired_is_withdrawn_by_cancelling_it(
     number, approval = ask(ruth)
     units.operator.json("POST", f"/approvals/{approval}/approve", {})
     ruth.call("edit_schedule", id=number, interval_seconds=60).ok()
-    assert "fired: sent to iris. It fires no more." in ruth.call("fire_schedule_now", id=number).ok()
+    assert "fired: sent to iris. It fires again only once" in ruth.call("fire_schedule_now", id=number).ok()
     waiting = schedule_of(ruth, number)
     assert (waiting["status"], "approval" in waiting) == ("done", True)
     assert ruth.call("cancel_schedule", id=number).ok() == f"Schedule #{number} has fired: sent to iris."

@@ -36,7 +36,7 @@ def test_wake_by_command(hive: Hive) -> None:
 
 @pytest.mark.requirement("wake.command", "core-socket.labels")
 @pytest.mark.parametrize(
-    ("label", "code"), [("operator", "usage"), ("Bad Label", "usage"), ("ruth", "label_taken")]
+    ("label", "code"), [("operator", "label_taken"), ("Bad Label", "usage"), ("ruth", "label_taken")]
 )
 def test_wake_refuses_labels_that_imitate(hive: Hive, label: str, code: str) -> None:
     done = hive.run("wake", "iris", "--from", label, "--body", "x", "--json")

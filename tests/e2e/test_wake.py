@@ -32,7 +32,7 @@ def spare() -> Iterator[Units]:
         yield running
 
 
-def wait(agent: AgentAccess, seconds: float = 0) -> Any:
+def wait(agent: AgentAccess, seconds: int = 0) -> Any:
     """What a wait of so many seconds answers."""
     url = f"{agent.surface_url}/api/wait?timeout_seconds={seconds}"
     response = request("GET", url, token=agent.token)
@@ -98,7 +98,24 @@ def test_waits_whose_callers_have_left_hold_no_place(ruth: AgentAccess, iris: Ag
         for _ in range(150):
             with pytest.raises(httpx2.TimeoutException):
                 client.get(url, timeout=0.01)
-    assert wait(iris, 0.1) == NOTHING
+    assert wait(iris, 1) == NOTHING
+
+
+@pytest.mark.requirement("wake.wait")
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("timeout_seconds=2.5", "timeout_seconds: Input should be a valid integer"),
+        ("timeout_seconds=1e1", "timeout_seconds: Input should be a valid integer"),
+        ("timeout_seconds=-1", "timeout_seconds: Input should be greater than or equal to 0"),
+        ("timeout_seconds=", "timeout_seconds"),
+        ("timeout=5", "timeout: unknown"),
+        ("timeout_seconds=0&since=7", "since: unknown"),
+    ],
+)
+def test_a_wait_that_was_asked_for_wrongly_is_refused(iris: AgentAccess, query: str, told: str) -> None:
+    refused = request("GET", f"{iris.surface_url}/api/wait?{query}", token=iris.token)
+    assert (refused.status_code, told in refused.json()["message"]) == (422, True), refused.text
 
 
 @pytest.mark.requirement("wake.wait")
@@ -168,7 +185,7 @@ def test_a_stop_lets_go_who_waits(spare: Units) -> None:
     began = time.monotonic()
     waiting.start()
     # Each answers in its turn: when this one does, the other is being waited for.
-    assert wait(iris, 0.3) == NOTHING
+    assert wait(iris, 1) == NOTHING
     try:
         surface.signal(signal.SIGTERM)
         waiting.join(20)

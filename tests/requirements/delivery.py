@@ -121,6 +121,7 @@ ROWS: dict[str, dict[str, str]] = {
         "todos.null-absent": "a field that is null is as one that is absent",
         "todos.event-once": "an event_id seen before changes nothing, also after its todo was cleared",
         "todos.limits": "too long a field, too many open todos, are clear errors, and nothing is lost",
+        "todos.paged": "a list of very long todos comes in pages that say how many are left",
         "todos.broker-down": "todos and the whole in-agent socket work while the broker is down",
         "todos.durable": "what was answered is there after a kill at any moment",
         "todos.done": "mark_todos_done clears by id, unknown and done ids are skipped",

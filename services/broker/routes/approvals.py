@@ -82,7 +82,7 @@ class ApprovalRoutes:
         """For the operator's tree."""
         router = operator_router("approvals")
 
-        @router.get("/approvals", responses=declare())
+        @router.get("/approvals", responses=declare(404))
         async def list_approvals(query: Annotated[ApprovalQuery, Depends(_query)]) -> ApprovalPage:
             """Pending approvals of all agents, with `decided` all; without their contents."""
             return await self.approvals.get_page(query)

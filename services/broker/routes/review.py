@@ -76,7 +76,7 @@ class ReviewRoutes:
             """What an agent has sent and nobody has acked yet."""
             return await self.sent.get_page(name, limit=limit, before=before)
 
-        @router.get("/refusals", responses=declare())
+        @router.get("/refusals", responses=declare(404))
         async def list_refusals(query: Annotated[RefusalQuery, Depends(_refusal_query)]) -> RefusalPage:
             """Sends that were refused, without their bodies; the last 1000 entries of 7 days."""
             return await self.refusals.get_page(query)

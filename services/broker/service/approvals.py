@@ -12,10 +12,12 @@ import structlog
 from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.due import announce
-from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
+from services.broker.service.idempotency import AnswerMeter, Attempt, answer_once
+from services.broker.service.naming import require_name
 from services.broker.service.rights import require_capability, require_group, require_tool
 from services.broker.service.settling import Settling
 from services.broker.store import Store, Topic, Tx
+from services.broker.store.agents import AgentRow
 from shared.errors import Conflict, Forbidden, NotFound
 from shared.permissions import Capability, ToolGroup
 from shared.wire.approvals import (
@@ -84,8 +86,9 @@ class ApprovalService:
 
         def work(tx: Tx) -> Approval:
             me = get_self(tx, caller, lock=True)
-            if (given := find_answer(tx, attempt)) is not None:
-                return Approval.model_validate_json(given)
+            return answer_once(tx, attempt, Approval, lambda: submit(tx, me), now=now)
+
+        def submit(tx: Tx, me: AgentRow) -> Approval:
             require_capability(me, Capability.RELAY_PERMISSIONS)
             content = request.model_dump(mode="json", exclude={"deadline_seconds"}, exclude_none=True)
             number = self._settling.submit(
@@ -97,10 +100,8 @@ class ApprovalService:
                 now=now,
                 deadline_at=now + request.deadline_seconds,
             )
-            result = _get(tx, number)
-            keep_answer(tx, attempt, result.model_dump_json(), now=now)
             announce(tx, self._wake)
-            return result
+            return _get(tx, number)
 
         approval = await self._store.write(work)
         self._answers.note(attempt)
@@ -189,9 +190,14 @@ class ApprovalService:
         return await self._store.read(lambda tx: _get(tx, approval_id))
 
     async def get_page(self, query: ApprovalQuery) -> ApprovalPage:
-        """Pending ones of all agents, or all there ever were."""
+        """Pending ones of all agents, or all there ever were.
+
+        Raises:
+            NotFound: when no agent has, or ever had, the name asked for.
+        """
 
         def work(tx: Tx) -> ApprovalPage:
+            require_name(tx, query.agent)
             rows = tx.approvals.list_page(
                 decided=query.decided, agent=query.agent, limit=query.limit + 1, before=query.before
             )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import anyio
 
 from services.broker.store import Tx
 from services.broker.store.idempotency import GivenAnswer
 from shared.errors import Conflict
-from shared.wire.model import WireRequest
+from shared.wire.model import WireRequest, WireResult
+
+M = TypeVar("M", bound=WireResult)
 
 KEPT_SECONDS = 24 * 3600
 # The newest of one caller: more than one that works makes in a day, and a bound for one that does not stop.
@@ -55,6 +59,19 @@ def keep_answer(tx: Tx, attempt: Attempt, response_json: str, *, now: int) -> No
     if attempt.key:
         answer = GivenAnswer(attempt.request_sha256, response_json)
         tx.idempotency.insert(attempt.scope, attempt.key, answer, now=now)
+
+
+def answer_once(tx: Tx, attempt: Attempt, model: type[M], work: Callable[[], M], *, now: int) -> M:
+    """What `work` answers, or what it answered when it was done under this key.
+
+    Raises:
+        Conflict: when the key was used for another request.
+    """
+    if (given := find_answer(tx, attempt)) is not None:
+        return model.model_validate_json(given)
+    answer = work()
+    keep_answer(tx, attempt, answer.model_dump_json(), now=now)
+    return answer
 
 
 class AnswerMeter:

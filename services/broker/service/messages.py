@@ -6,25 +6,22 @@ import structlog
 
 from services.broker.service.addressing import Target, resolve
 from services.broker.service.callers import AgentCaller, OperatorCaller, get_self
-from services.broker.service.clock import Clock
-from services.broker.service.hub import ControlHub
-from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
+from services.broker.service.idempotency import Attempt, answer_once
+from services.broker.service.intake import Intake
 from services.broker.service.limits import (
     LIFTED_SECONDS,
     Limits,
     Pair,
     check_hops,
     check_room,
-    check_size,
     claim_pair,
     count_hops,
 )
-from services.broker.service.refusals import RefusalLog
 from services.broker.service.rights import require_capability, require_tool
-from services.broker.store import Store, Tx
+from services.broker.store import Tx
 from services.broker.store.agents import AgentRow
 from services.broker.store.messages import NewMessage
-from shared.errors import HiveError, NotFound
+from shared.errors import NotFound
 from shared.permissions import Capability
 from shared.runtime.log import hears_debug
 from shared.wire.messages import SendRequest, SendResult, Sent
@@ -34,33 +31,10 @@ _log = structlog.get_logger(__name__)
 
 
 class MessageService:
-    """Stores messages, and tells their senders how they stand.
+    """Stores messages, and tells their senders how they stand."""
 
-    Args:
-        store: where they go.
-        hub: says which agents are connected.
-        refusals: hears of every send that was refused.
-        answers: hears of every answer that is kept.
-        limits: the operator's.
-        clock: for times and windows.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        hub: ControlHub,
-        refusals: RefusalLog,
-        *,
-        answers: AnswerMeter,
-        limits: Limits,
-        clock: Clock,
-    ) -> None:
-        self._store = store
-        self._hub = hub
-        self._refusals = refusals
-        self._answers = answers
-        self._limits = limits
-        self._clock = clock
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
 
     async def send(
         self, caller: AgentCaller | OperatorCaller, request: SendRequest, *, key: str | None
@@ -75,39 +49,32 @@ class MessageService:
             Conflict: the key was used for another message.
         """
         attempt = Attempt.of(caller.scope, key, "send", request)
-        connected = self._hub.list_connected()
-        now = self._clock()
+        connected = self._intake.hub.list_connected()
+        now = self._intake.clock()
 
         def work(tx: Tx) -> SendResult:
             sender = get_self(tx, caller) if isinstance(caller, AgentCaller) else None
+
+            def store() -> SendResult:
+                if sender is not None:
+                    require_tool(sender, "send")
+                targets = resolve(tx, sender, request.to)
+                rows = _compose(tx, sender, targets, request, limits=self._intake.limits, now=now)
+                sent = [
+                    Sent(
+                        id=tx.messages.insert(row),
+                        to=row.recipient,
+                        recipient_state=standing(target, connected),
+                    )
+                    for row, target in zip(rows, targets, strict=True)
+                ]
+                return SendResult(sent=sent)
+
             # First of all: a repeat must hear that the message was stored, whatever has changed since.
-            if (given := find_answer(tx, attempt)) is not None:
-                return SendResult.model_validate_json(given)
-            if sender is not None:
-                require_tool(sender, "send")
-            targets = resolve(tx, sender, request.to)
-            rows = _compose(tx, sender, targets, request, limits=self._limits, now=now)
-            sent = [
-                Sent(
-                    id=tx.messages.insert(row), to=row.recipient, recipient_state=standing(target, connected)
-                )
-                for row, target in zip(rows, targets, strict=True)
-            ]
-            result = SendResult(sent=sent)
-            keep_answer(tx, attempt, result.model_dump_json(), now=now)
-            return result
+            return answer_once(tx, attempt, SendResult, store, now=now)
 
         who = caller.name if isinstance(caller, AgentCaller) else OPERATOR
-        try:
-            check_size(request.body)
-            result = await self._store.write(work)
-        except HiveError as exc:
-            size = len(request.body.encode())
-            # Those of a flood would push all else out of the log; the operator has them in the audit.
-            _log.debug("send_refused", sender=who, code=exc.code, size=size)
-            self._refusals.note(exc, sender=who, recipient=request.to, size=size)
-            raise
-        self._answers.note(attempt)
+        result = await self._intake.take(attempt, request.body, work, sender=who, recipient=request.to)
         if hears_debug():
             ids = [row.id for row in result.sent][:20]
             _log.debug("message_stored", sender=who, ids=ids, size=len(request.body))

@@ -35,6 +35,16 @@ def get_agent(tx: Tx, name: str, *, lock: bool = False) -> AgentRow:
     return row
 
 
+def require_name(tx: Tx, name: str | None) -> None:
+    """Refuse a name of which nothing can be found, not even of an agent that is no more; None is none.
+
+    Raises:
+        NotFound: with near names, else those that exist.
+    """
+    if name is not None and not tx.agents.has_ever_lived(name):
+        raise unknown_agent(name, tx.agents.list_names())
+
+
 def unknown_agent(name: str, known: Collection[str], *, instead: str = "there are") -> NotFound:
     """The error for a name that is no agent's; `known` are the names to suggest from."""
     # repr, for the name may hold anything at all.

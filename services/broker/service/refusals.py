@@ -14,6 +14,7 @@ import anyio
 import structlog
 
 from services.broker.service.clock import Clock
+from services.broker.service.naming import require_name
 from services.broker.store import Store, Tx
 from services.broker.store.refusals import NewRefusals
 from shared.errors import HiveError
@@ -88,10 +89,15 @@ class RefusalLog:
                     return
 
     async def get_page(self, query: RefusalQuery) -> RefusalPage:
-        """The newest refusals, those of this moment among them."""
+        """The newest refusals, those of this moment among them.
+
+        Raises:
+            NotFound: when no agent has, or ever had, the name asked for.
+        """
         await self.flush()
 
         def work(tx: Tx) -> RefusalPage:
+            require_name(tx, query.agent)
             rows = tx.refusals.list_page(party=query.agent, limit=query.limit + 1, before=query.before)
             more = len(rows) > query.limit
             return RefusalPage(refusals=rows[1:] if more else rows, more=more)

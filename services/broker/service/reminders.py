@@ -9,12 +9,13 @@ import structlog
 from services.broker.service.callers import AgentCaller, get_self
 from services.broker.service.clock import Clock
 from services.broker.service.due import HOLD_SECONDS, AtStep, announce, no_step
-from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
+from services.broker.service.idempotency import AnswerMeter, Attempt, answer_once
 from services.broker.service.limits import Limits
 from services.broker.service.naming import get_agent
 from services.broker.service.rights import require_tool
 from services.broker.service.times import resolve_due
 from services.broker.store import Store, Tx
+from services.broker.store.agents import AgentRow
 from services.broker.store.messages import NewMessage
 from services.broker.store.reminders import DueReminder
 from shared.errors import LimitExceeded, NotFound
@@ -64,8 +65,9 @@ class ReminderService:
 
         def work(tx: Tx) -> Reminder:
             me = get_self(tx, caller, lock=True)
-            if (given := find_answer(tx, attempt)) is not None:
-                return Reminder.model_validate_json(given)
+            return answer_once(tx, attempt, Reminder, lambda: store(tx, me), now=now)
+
+        def store(tx: Tx, me: AgentRow) -> Reminder:
             require_tool(me, "remind")
             due_at = resolve_due(
                 delay_seconds=request.delay_seconds, at_unix_timestamp=request.at_unix_timestamp, now=now
@@ -80,7 +82,8 @@ class ReminderService:
             number = tx.reminders.insert(
                 agent_id=me.id, body=request.body, spill=request.spill, created_at=now, due_at=due_at
             )
-            result = Reminder(
+            announce(tx, self._wake)
+            return Reminder(
                 id=number,
                 agent=me.name,
                 body=request.body,
@@ -88,9 +91,6 @@ class ReminderService:
                 due_at=due_at,
                 spill=request.spill,
             )
-            keep_answer(tx, attempt, result.model_dump_json(), now=now)
-            announce(tx, self._wake)
-            return result
 
         reminder = await self._store.write(work)
         self._answers.note(attempt)

@@ -15,7 +15,7 @@ from services.broker.service.due import announce
 from services.broker.service.ending import end
 from services.broker.service.family import list_self_and_below, resolve_targets
 from services.broker.service.firing import Firing
-from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
+from services.broker.service.idempotency import AnswerMeter, Attempt, answer_once
 from services.broker.service.naming import get_agent
 from services.broker.service.rights import require_tool
 from services.broker.service.steering import (
@@ -262,12 +262,12 @@ class ScheduleService:
 
         def run(tx: Tx) -> Schedule:
             me = get_self(tx, caller, lock=True)
-            if (given := find_answer(tx, attempt)) is not None:
-                return Schedule.model_validate_json(given)
-            require_tool(me, tool)
-            result = work(tx, me, now).show()
-            keep_answer(tx, attempt, result.model_dump_json(), now=now)
-            return result
+
+            def change() -> Schedule:
+                require_tool(me, tool)
+                return work(tx, me, now).show()
+
+            return answer_once(tx, attempt, Schedule, change, now=now)
 
         schedule = await self._store.write(run)
         self._answers.note(attempt)

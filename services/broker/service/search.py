@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from services.broker.service.indexing import Indexing
-from services.broker.service.naming import unknown_agent
+from services.broker.service.naming import require_name
 from services.broker.service.snippets import cut_snippet
 from services.broker.store import Store, Tx
 from services.broker.store.search import Sought
@@ -16,6 +16,7 @@ from shared.wire.names import OPERATOR, SYSTEM
 from shared.wire.search import FoundMessage, SearchPage, SearchQuery
 
 MAX_WORDS: Final = 32
+_NO_AGENTS: Final = (None, OPERATOR, SYSTEM)
 
 
 class SearchService:
@@ -54,16 +55,12 @@ def _find(tx: Tx, *, query: SearchQuery, words: list[str]) -> SearchPage:
         )
     )
     if not rows:
-        _check_party(tx, query.sender)
-        _check_party(tx, query.recipient)
+        if query.sender not in _NO_AGENTS and not tx.search.has_sender(query.sender):
+            require_name(tx, query.sender)
+        if query.recipient not in _NO_AGENTS:
+            require_name(tx, query.recipient)
     found = []
     for row in rows[: query.limit]:
         snippet, matches = cut_snippet(row.body, words)
         found.append(FoundMessage(**row.model_dump(), snippet=snippet, matches=matches))
     return SearchPage(messages=found, more=len(rows) > query.limit)
-
-
-def _check_party(tx: Tx, name: str | None) -> None:
-    """Tell a name that nobody has from one whose messages hold no such words."""
-    if name not in {None, OPERATOR, SYSTEM} and not tx.search.knows(name):
-        raise unknown_agent(name, tx.agents.list_names())

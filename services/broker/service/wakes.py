@@ -2,53 +2,31 @@
 
 from __future__ import annotations
 
-import structlog
+from typing import Final
 
-from services.broker.service.clock import Clock
-from services.broker.service.hub import ControlHub
-from services.broker.service.idempotency import AnswerMeter, Attempt, find_answer, keep_answer
-from services.broker.service.limits import Limits, check_room, check_size
+from services.broker.service.idempotency import Attempt, answer_once
+from services.broker.service.intake import Intake
+from services.broker.service.limits import check_room
 from services.broker.service.messages import standing
 from services.broker.service.naming import get_agent
-from services.broker.service.refusals import RefusalLog
-from services.broker.store import Store, Tx
+from services.broker.store import Tx
 from services.broker.store.messages import NewMessage
-from shared.errors import HiveError, InvalidInput, NotFound
+from shared.errors import InvalidInput, NotFound
 from shared.wire.messages import Sent
-from shared.wire.names import fold_label
+from shared.wire.names import OPERATOR, find_reserved, fold_label
 from shared.wire.wakes import WakeRequest
 
-_log = structlog.get_logger(__name__)
+_OTHER: Final = "take another label"
+
+
+LABEL_TAKEN: Final = "label_taken"
 
 
 class WakeService:
-    """Stores them.
+    """Stores them."""
 
-    Args:
-        store: where they go.
-        hub: says which agents are connected.
-        refusals: hears of every one that was refused.
-        answers: hears of every answer that is kept.
-        limits: the operator's.
-        clock: for times.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        hub: ControlHub,
-        refusals: RefusalLog,
-        *,
-        answers: AnswerMeter,
-        limits: Limits,
-        clock: Clock,
-    ) -> None:
-        self._store = store
-        self._hub = hub
-        self._refusals = refusals
-        self._answers = answers
-        self._limits = limits
-        self._clock = clock
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
 
     async def wake(
         self, name: str, request: WakeRequest, *, key: str | None, agent_id: int | None = None
@@ -67,51 +45,58 @@ class WakeService:
             LimitExceeded: when the inbox is full.
             Conflict: when the key was used for another message.
         """
-        scope = "operator" if agent_id is None else f"wake:{agent_id}"
+        scope = OPERATOR if agent_id is None else f"wake:{agent_id}"
         attempt = Attempt.of(scope, key, f"wake {name}", request)
-        connected = self._hub.list_connected()
-        now = self._clock()
+        connected = self._intake.hub.list_connected()
+        now = self._intake.clock()
 
         def work(tx: Tx) -> Sent:
             target = get_agent(tx, name)
             if agent_id not in (None, target.id):
                 raise NotFound(f"the {name} of this socket was destroyed")
-            if (given := find_answer(tx, attempt)) is not None:
-                return Sent.model_validate_json(given)
-            _check_label(tx, request.label)
-            check_room(tx, [target], self._limits)
-            row = NewMessage(
-                sender=request.label,
-                sender_agent_id=None,
-                recipient=target.name,
-                recipient_agent_id=target.id,
-                body=request.body,
-                sent_at=now,
-                # An agent that takes the label for its name later has not written this.
-                origin="wake",
-            )
-            sent = Sent(
-                id=tx.messages.insert(row), to=target.name, recipient_state=standing(target, connected)
-            )
-            keep_answer(tx, attempt, sent.model_dump_json(), now=now)
-            return sent
 
-        try:
-            check_size(request.body)
-            sent = await self._store.write(work)
-        except HiveError as exc:
-            size = len(request.body.encode())
-            _log.info("wake_refused", label=request.label, code=exc.code, size=size)
-            self._refusals.note(exc, sender=request.label, recipient=name, size=size)
-            raise
-        self._answers.note(attempt)
-        return sent
+            def store() -> Sent:
+                _check_label(tx, request.label)
+                check_room(tx, [target], self._intake.limits)
+                row = NewMessage(
+                    sender=request.label,
+                    sender_agent_id=None,
+                    recipient=target.name,
+                    recipient_agent_id=target.id,
+                    body=request.body,
+                    sent_at=now,
+                    # An agent that takes the label for its name later has not written this.
+                    origin="wake",
+                )
+                stored = tx.messages.insert(row)
+                return Sent(id=stored, to=target.name, recipient_state=standing(target, connected))
+
+            return answer_once(tx, attempt, Sent, store, now=now)
+
+        # What was refused under somebody's name is not theirs: it came through that socket.
+        through = f"wake:{OPERATOR if agent_id is None else name}"
+        return await self._intake.take(
+            attempt,
+            request.body,
+            work,
+            sender=request.label,
+            recipient=name,
+            instead={LABEL_TAKEN: through},
+        )
 
 
 def _check_label(tx: Tx, label: str) -> None:
-    for name in {label, fold_label(label)}:
-        if name and tx.agents.find_by_name(name) is not None:
+    """Refuse what could be taken for somebody: labels and names look alike that differ in separators alone.
+
+    Raises:
+        InvalidInput: saying for whom.
+    """
+    if (word := find_reserved(label)) is not None:
+        raise InvalidInput(f"from: {label} is reserved, or looks like {word}; {_OTHER}", code=LABEL_TAKEN)
+    taken = fold_label(label)
+    for name in tx.agents.list_names():
+        if fold_label(name) == taken:
             raise InvalidInput(
-                f"from: {label} is the name of an agent, or looks like that of {name}; take another label",
-                code="label_taken",
+                f"from: {label} is the name of an agent, or looks like that of {name}; {_OTHER}",
+                code=LABEL_TAKEN,
             )

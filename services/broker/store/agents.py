@@ -130,6 +130,10 @@ class AgentRows:
         ended = select(agents.c.id).where(agents.c.name == name, agents.c.destroyed_at >= since)
         return self._connection.scalar(ended.limit(1)) is not None
 
+    def has_ever_lived(self, name: str) -> bool:
+        """Whether an agent of that name lives, or ever did."""
+        return self._connection.scalar(select(agents.c.id).where(agents.c.name == name).limit(1)) is not None
+
     def list_live(self) -> list[AgentRow]:
         """All live agents, by id."""
         return [_decode(row) for row in self._connection.execute(_LIVE.order_by(agents.c.id))]

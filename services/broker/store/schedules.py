@@ -94,9 +94,10 @@ class ScheduleRows:
         return next(iter(self._load(_ROWS.where(schedules.c.id == schedule_id))), None)
 
     def count_open(self, owner_id: int) -> int:
-        """How many of the agent's are pending or active."""
+        """How many of the agent's are pending or active, or would be once an edit that waits is approved."""
         own = schedules.c.owner_id == owner_id
-        return self._connection.scalar(select(func.count()).select_from(schedules).where(own, _IS_OPEN)) or 0
+        counted = or_(_IS_OPEN, schedules.c.approval_id.is_not(None))
+        return self._connection.scalar(select(func.count()).select_from(schedules).where(own, counted)) or 0
 
     def list_page(self, *, owner_ids: Collection[int] | None, ended: bool, limit: int) -> list[ScheduleRow]:
         """The newest `limit`, of some owners or of all: open ones, with `ended` all; newest first."""

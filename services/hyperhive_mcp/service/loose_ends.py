@@ -26,9 +26,10 @@ MAX_TASK_IDS: Final = 10
 _ELSEWHERE: Final = {
     "inbox": "ack_until marks mail as dealt with",
     "sent": "it waits for its recipient, and nothing is to be done",
-    "matrix": "mark_read and resolve_invite deal with rooms and invites",
-    "task": "kill ends a task",
+    "matrix": "mark_read and resolve_invite of the matrix surface deal with rooms and invites",
+    "task": "kill of the surface that runs it, such as bash, ends a task",
 }
+CANCELLABLE: Final = ("approval", "reminder", "todo")
 
 log = structlog.get_logger(__name__)
 
@@ -103,9 +104,15 @@ class LooseEndService:
         for source in self._sources:
             if kind in source.cancellable:
                 return await source.cancel(kind, number)
-        known = ", ".join(self.cancellable)
-        hint = f": {_ELSEWHERE[kind]}" if kind in _ELSEWHERE else ""
-        raise InvalidInput(f"{one_line(kind, limit=40)!r} cannot be cancelled{hint}. These can: {known}")
+        raise refuse_kind(kind, self.cancellable)
+
+
+def refuse_kind(kind: str, known: Sequence[str] = CANCELLABLE) -> InvalidInput:
+    """The error for a kind that cannot be cancelled, with what deals with it instead."""
+    hint = f": {_ELSEWHERE[kind]}" if kind in _ELSEWHERE else ""
+    return InvalidInput(
+        f"{one_line(kind, limit=40)!r} cannot be cancelled{hint}. These can: {', '.join(known)}"
+    )
 
 
 def _fitting(rows: Sequence[LooseEnd]) -> list[LooseEnd]:

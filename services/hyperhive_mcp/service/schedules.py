@@ -100,7 +100,9 @@ def _view(schedule: Schedule) -> ScheduleView:
 
 def _describe(schedule: Schedule) -> str:
     if schedule.next_fire_at is None:
-        return "It fires no more."
+        if schedule.approval is None:
+            return "It fires no more."
+        return f"It fires again only once the operator approves what waits (approval #{schedule.approval})."
     often = "once" if schedule.interval_seconds is None else f"then every {schedule.interval_seconds} s"
     names = ", ".join(target.name for target in schedule.targets if not target.cancelled) or "nobody"
     return f"It fires at {_time(schedule.next_fire_at)}, {often}, to {names}."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from services.hyperhive_mcp.service.loose_ends import LooseEndService
+from services.hyperhive_mcp.service.loose_ends import CANCELLABLE, LooseEndService, refuse_kind
 from services.hyperhive_mcp.service.reminders import ReminderService
 from shared.mcp.arguments import WHOLE, ToolArguments
 from shared.mcp.tool import Call, Tool
@@ -36,6 +36,15 @@ class CancelArguments(ToolArguments):
 
     kind: Annotated[str, Field(min_length=1, max_length=40, description="reminder, todo or approval")]
     id: RowId
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_kind(cls, given: Any) -> Any:  # noqa: ANN401 - whatever the model wrote
+        # Before the id, which kinds that cannot be cancelled have in forms of their own.
+        kind = given.get("kind") if isinstance(given, dict) else None
+        if isinstance(kind, str) and kind and kind not in CANCELLABLE:
+            raise refuse_kind(kind)
+        return given
 
 
 def build_planning_tools(reminders: ReminderService, loose_ends: LooseEndService) -> list[Tool]:

@@ -70,6 +70,7 @@ async def test_a_wake_lands_in_the_inbox_of_that_agent_alone(near: Broker) -> No
     "label",
     [
         *("operator", "system", "all", "hive", "graceful-stop", "ruth", "iris"),
+        *("r.u.t.h", "ir_is", "sys-tem", "o:p:e:r:a:t:o:r", "gracefulstop", "hi.ve"),
         *("operator.", "system::", "graceful_stop", "ruth-", "iris:", "Operator", "ruth "),
         *("", "-ruth", "r\u0443th", "a" * 65, "two words", "a\nb", None, 7),
     ],
@@ -82,6 +83,27 @@ async def test_a_label_that_imitates_somebody_is_refused(near: Broker, label: ob
     assert await inbox(near) == []
     body = {"from": label, "body": "x"}
     assert (await near.operator.ask("POST", "/agents/iris/wake", body)).status_code == 422
+
+
+@pytest.mark.requirement("core-socket.labels")
+async def test_a_refused_imitation_is_in_the_audit_under_the_socket_it_came_by(near: Broker) -> None:
+    for label in ("operator", "ru.th"):
+        assert (await wake(near, label=label))["error"]["code"] == "label_taken"
+    await near.operator.refused(422, "POST", "/agents/iris/wake", {"from": "system", "body": "x"})
+    rows = (await near.operator.get("GET", "/refusals?agent=iris"))["refusals"]
+    assert [(row["sender"], row["recipient"], row["code"], row["count"]) for row in rows] == [
+        ("wake:iris", "iris", "label_taken", 2),
+        ("wake:operator", "iris", "label_taken", 1),
+    ]
+    assert "ru.th is the name of an agent, or looks like that of ruth" in rows[0]["reason"]
+
+
+@pytest.mark.requirement("core-socket.labels")
+async def test_an_agent_s_own_separators_do_not_count_either(near: Broker) -> None:
+    await near.add("build-bot", parent="ruth")
+    for label in ("buildbot", "build.bot", "b-uild_bot"):
+        assert (await wake(near, label=label))["error"]["code"] == "label_taken"
+    assert (await wake(near, label="build.bots"))["ok"]
 
 
 @pytest.mark.requirement("core-socket.labels")

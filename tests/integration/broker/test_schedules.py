@@ -234,7 +234,21 @@ async def test_one_open_schedule_too_many_is_refused(broker: Broker, owner: Peer
     body = {"targets": ["iris"], "body": "x", "first_fire_at_unix": broker.clock.now + 10}
     assert (await owner.refused(429, "POST", "/schedules", body))["code"] == "too_many_schedules"
     await steer(owner, last, "cancel")
-    await request(owner, at=broker.clock.now + 10)
+    last = await request(owner, at=broker.clock.now + 10)
+
+    # One that has fired and would be revived by an edit that waits is as good as open.
+    await steer(owner, last, "cancel")
+    once = await active(broker, owner, targets=["iris"])
+    await steer(owner, once, "edit", interval_seconds=60)
+    assert (await steer(owner, once, "fire"))["status"] == "done"
+    assert (await owner.refused(429, "POST", "/schedules", body))["code"] == "too_many_schedules"
+
+
+@pytest.mark.requirement("schedules.limits")
+async def test_a_description_that_is_too_long_is_said_in_characters(broker: Broker, owner: Peer) -> None:
+    body = {"targets": ["iris"], "body": "x", "first_fire_at_unix": broker.clock.now + 10}
+    refused = await owner.refused(422, "POST", "/schedules", {**body, "description": "x" * 201})
+    assert "at most 200 characters" in refused["message"]
 
 
 @pytest.mark.requirement("planning.broker-enforces")

@@ -76,6 +76,8 @@ def test_approvals_are_listed_shown_approved_and_denied(hive: Hive, iris: AgentA
     assert [row["status"] for row in hive.ctl("approvals", "list", "--all")] == ["approved", "denied"]
     assert hive.run("approvals", "list", "--all").stdout.splitlines()[0].split()[:2] == ["ID", "ASKED"]
     hive.ctl("approvals", "show", "999", exits=4)
+    for command in (("approvals", "list"), ("audit",), ("schedules", "list"), ("reminders",)):
+        assert "did you mean iris?" in hive.ctl(*command, "--agent", "irs", exits=4)["error"]["message"]
     hive.ctl("approvals", "show", "x", exits=2)
     hive.ctl("approvals", "deny", "1", "--note", " ", exits=2)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from services.hyperhive_mcp.agent_socket import MAX_LIST_BYTES, AgentSocket
 from services.hyperhive_mcp.service.compaction import Compaction
+from services.hyperhive_mcp.service.todos import TodoService
 from services.hyperhive_mcp.store import StateStore, TodoStore
 from services.hyperhive_mcp.store import todos as rows
 from shared.errors import Conflict, LimitExceeded
@@ -101,6 +104,32 @@ def test_one_todo_too_many_is_refused_and_open_ones_still_change(store: TodoStor
     store.clear("bash", "8")
     # Its event was not noted: told again, it is not lost.
     store.upsert(todo("one more", event_id="e"), now=1)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("todos.paged")
+async def test_a_list_of_long_todos_comes_in_pages(tmp_path: Path) -> None:
+    with (
+        closing(TodoStore(tmp_path / "t.sqlite")) as store,
+        closing(StateStore(tmp_path / "s.sqlite")) as state,
+    ):
+        ids = [
+            store.upsert(todo(str(number), "\u5b8c" * 2_000, detail="\u5b8c" * 8_000), now=1)
+            for number in range(40)
+        ]
+        socket = AgentSocket(TodoService(store), Compaction(state), dict, lambda: None)
+        table = socket._build()
+        seen: list[int] = []
+        pages = 0
+        more: object = True
+        while more:
+            after = {"after": seen[-1]} if seen else {}
+            answer = await table.answer(json.dumps({"cmd": "list_todos", **after}).encode())
+            assert len(json.dumps(answer)) < MAX_LIST_BYTES + 10_000
+            seen += [one["id"] for one in answer["todos"]]
+            more, pages = answer.get("more"), pages + 1
+            assert more in {None, len(ids) - len(seen)}
+        assert (seen, pages) == (ids, 3)
 
 
 @pytest.mark.anyio

@@ -16,7 +16,6 @@ from sqlalchemy import (
     bindparam,
     func,
     literal_column,
-    or_,
     select,
     update,
 )
@@ -26,7 +25,7 @@ from services.broker.store.prepared import Prepared
 from services.broker.store.search.fts5 import Fts5Index
 from services.broker.store.search.tsvector import TsvectorIndex
 from services.broker.store.search.words import is_unspaced
-from services.broker.tables import agents, messages, meta
+from services.broker.tables import messages, meta
 from shared.wire.messages import Message
 
 
@@ -124,16 +123,10 @@ class SearchRows:
         rows = self._connection.execute(query.order_by(key.desc()).limit(sought.limit))
         return [decode(row) for row in rows]
 
-    def knows(self, name: str) -> bool:
-        """Whether an agent ever had the name, or a message ever came from it or went to it."""
-        party = or_(messages.c.sender == name, messages.c.recipient == name)
-        return any(
-            self._connection.execute(query.limit(1)).first() is not None
-            for query in (
-                select(agents.c.id).where(agents.c.name == name),
-                select(messages.c.id).where(party),
-            )
-        )
+    def has_sender(self, name: str) -> bool:
+        """Whether any message is from it."""
+        query = select(messages.c.id).where(messages.c.sender == name).limit(1)
+        return self._connection.execute(query).first() is not None
 
     @property
     def _index(self) -> WordIndex:
