@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from sqlalchemy import text
 
+from services.broker.migrations.versions import r0013_consumed
 from services.broker.service.due import HOLD_SECONDS
 from services.broker.store.engine import build_engine, parse_url
 from tests.integration.broker.running import Broker, Peer, running_broker
@@ -156,12 +159,8 @@ async def test_what_an_older_version_left_active_for_ever_is_done(tmp_path: Path
     engine = build_engine(parse_url(database))
     with engine.begin() as connection:
         connection.execute(text("UPDATE schedules SET next_fire_at = NULL"))
-        connection.execute(text("UPDATE alembic_version SET version_num = 'r0012'"))
-        # What came with a later version.
-        connection.execute(text("DROP TABLE message_words"))
-        connection.execute(text("DELETE FROM meta WHERE key = 'searched_up_to'"))
-        if engine.dialect.name == "sqlite":
-            connection.execute(text("DROP TRIGGER message_words_removal"))
+        with Operations.context(MigrationContext.configure(connection)):
+            r0013_consumed.upgrade()
     engine.dispose()
     async with running_broker(tmp_path, database_url=database) as broker:
         assert (await find(broker, schedule["id"]))["status"] == "done"
