@@ -85,6 +85,10 @@ ROWS: dict[str, dict[str, str]] = {
             "stop, kill and destroy of an agent and the end of the hive end its tasks; a restart, or the end "
             "of a surface, does not"
         ),
+        "tasks.orphans": (
+            "tasks outlive a kill of their daemon and of the supervisor, the next ones have them, nobody "
+            "takes them for leftovers, and `down` ends them in any case"
+        ),
         "paths.granted": (
             "paths are opened and closed by the operator, pushed and kept with the grants, and never meet "
             "the hive's own files"
