@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import select
+import selectors
 import socket
 import time
 from collections.abc import Iterable
@@ -102,14 +102,14 @@ def _ask_to_end(path: Path, reason: str, grace_seconds: float) -> socket.socket 
 
 def _wait_for_all(connections: list[socket.socket], deadline: float) -> None:
     """Until each supervisor has hung up: all of its task is gone then, and its end is written."""
-    waiting = list(connections)
-    while waiting and (left := deadline - time.monotonic()) > 0:
-        ready, _, _ = select.select(waiting, [], [], left)
-        for connection in ready:
-            with contextlib.suppress(OSError):
-                if connection.recv(1 << 16):
-                    continue
-            connection.close()
-            waiting.remove(connection)
-    for connection in waiting:
-        connection.close()
+    # Not select(2), which takes no descriptor over 1023: a supervisor of many agents has more.
+    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as selector:
+        for connection in connections:
+            opened.enter_context(connection)
+            selector.register(connection, selectors.EVENT_READ, connection)
+        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                with contextlib.suppress(OSError):
+                    if key.data.recv(1 << 16):
+                        continue
+                selector.unregister(key.data)
