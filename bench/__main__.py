@@ -17,7 +17,7 @@ import uvloop
 
 from bench.compare import Bounds, Result
 from bench.hive import running_hive
-from bench.sections import calls, inbox, loose_ends, memory, notices, send, sweep, tools_list, up, wake
+from bench.sections import calls, inbox, loose_ends, memory, notices, send, sweep, tasks, tools_list, up, wake
 from shared.revision import revision
 
 # Those that weigh or time whole hives come first, while no other one runs.
@@ -30,7 +30,7 @@ ALONE: dict[str, Callable[[Bounds], Result]] = {
     "sweep": sweep.run,
     "wake": wake.run,
 }
-IN_HIVE = {"calls": calls.run, "notices": notices.run, "tools_list": tools_list.run}
+IN_HIVE = {"calls": calls.run, "tasks": tasks.run, "notices": notices.run, "tools_list": tools_list.run}
 SECTIONS = (*ALONE, *IN_HIVE)
 EXAMPLES = """examples:
   python -m bench > result.json                         everything, some six minutes

@@ -74,9 +74,9 @@ class Hive:
         """The broker under an agent's token."""
         return Target.of(self.description["broker"]["url"], _read(self.layout.agent(agent).token_file))
 
-    def surface(self, agent: str) -> Target:
-        """An agent's hyperhive surface, as its `mcp.json` names it."""
-        entry = json.loads(self.layout.agent(agent).mcp_config.read_bytes())["mcpServers"]["hyperhive"]
+    def surface(self, agent: str, key: str = "hyperhive") -> Target:
+        """One of an agent's surfaces, as its `mcp.json` names it."""
+        entry = json.loads(self.layout.agent(agent).mcp_config.read_bytes())["mcpServers"][key]
         return Target(entry["url"].removesuffix("/mcp"), entry["headers"])
 
     def pids(self) -> dict[str, int]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -41,7 +42,6 @@ class Courier:
     Args:
         subsystem: the todos' subsystem: the surface's name.
         agent_socket: the in-agent socket; None where there is none.
-        is_watched: whether an answer that will show the task's end is under way.
     """
 
     def __init__(
@@ -51,27 +51,57 @@ class Courier:
         agent_socket: Path | None,
         registry: TaskRegistry,
         describe: Describe,
-        is_watched: Callable[[str], bool],
     ) -> None:
         self._subsystem = subsystem
         self._socket = agent_socket
         self._registry = registry
         self._describe = describe
-        self._is_watched = is_watched
         self._work = asyncio.Event()
+        # How many answers are under way that will show a task as it is.
+        self._watched: Counter[str] = Counter()
+        # Tasks that have ended and whose end no answer has shown.
+        self._unshown: set[str] = set()
         # Tasks that wait for input and of which that was not told yet, and how often one was told.
         self._prompts: set[str] = set()
         self._prompts_told = 0
         self._began = int(time.time())
 
-    def look(self) -> None:
-        """Something has changed: see what there is to tell."""
-        self._work.set()
+    @contextlib.contextmanager
+    def watching(self, task_id: str) -> Iterator[None]:
+        """Say that an answer is under way that will show this task: nothing is told of it meanwhile."""
+        self._watched[task_id] += 1
+        try:
+            yield
+        finally:
+            self._watched[task_id] -= 1
+            if not self._watched[task_id]:
+                del self._watched[task_id]
+                if task_id in self._unshown or task_id in self._prompts:
+                    # It came to nothing: the caller has gone.
+                    self._work.set()
+
+    def add_end(self, task_id: str) -> None:
+        """A task has ended, and that is stored."""
+        self._unshown.add(task_id)
+        self._prompts.discard(task_id)
+        if task_id not in self._watched:
+            self._work.set()
+
+    def note_shown(self, task_id: str) -> None:
+        """An answer shows the end of a task: of it nothing is left to tell.
+
+        Raises:
+            Unavailable: when that cannot be stored.
+        """
+        if self._registry.mark_shown(task_id):
+            # There is a todo of it.
+            self._work.set()
+        self._unshown.discard(task_id)
 
     def add_prompt(self, task_id: str) -> None:
         """A task has begun to wait for input."""
         self._prompts.add(task_id)
-        self.look()
+        self._work.set()
 
     async def forgive_prompt(self, task_id: str) -> None:
         """An answer has shown that a task waits, or it got input: of that nothing is left to tell."""
@@ -83,7 +113,7 @@ class Courier:
     async def run(self) -> None:
         """Carry what there is, for ever. Pauses grow while nobody takes it."""
         pauses = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
-        self.look()
+        self._work.set()
         while True:
             await self._work.wait()
             self._work.clear()
@@ -92,11 +122,10 @@ class Courier:
                 pauses.reset()
             except HiveError as exc:
                 log.info("todos_waiting", code=exc.code)
-                self.look()
+                self._work.set()
                 await anyio.sleep(pauses.next())
 
     async def _carry(self) -> None:
-        self._registry.settle_shown()
         if self._socket is None:
             return
         while outdated := self._registry.list_outdated(_PAGE):
@@ -104,13 +133,13 @@ class Courier:
                 await self._send("clear_todo", key=row.id)
                 self._registry.settle(row.id)
         for row in self._registry.list_untold(_PAGE):
-            if not self._is_watched(row.id):
+            if row.id not in self._watched:
                 await self._upsert(row, f"{row.id}:end")
                 self._registry.mark_told(row.id)
                 # There may be more than a page, and this one may have been shown meanwhile.
-                self.look()
+                self._work.set()
         for task_id in sorted(self._prompts):
-            if self._is_watched(task_id):
+            if task_id in self._watched:
                 # Once it is not, there is another look.
                 continue
             found = self._registry.find(task_id)

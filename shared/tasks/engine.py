@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,7 @@ from shared.runtime.log import get_logger
 from shared.sandbox import Policy
 from shared.tasks.courier import Courier, Describe
 from shared.tasks.endings import RECORDS_SUFFIX, build_end, machine_boot
+from shared.tasks.flushing import Flusher
 from shared.tasks.live import LiveTask
 from shared.tasks.lives import Lives
 from shared.tasks.model import PROTOCOL, Launch, TaskState
@@ -84,14 +84,13 @@ class TaskEngine:
         self._places = Places(limits.max_running)
         self._tidier = Tidier(self._records, registry, storage)
         self._listeners: list[Callable[[], None]] = []
-        self._watched: Counter[str] = Counter()
+        self._flusher = Flusher(registry.flush)
         self._group: TaskGroup | None = None
         self._courier = Courier(
             surface,
             agent_socket=agent_socket,
             registry=registry,
             describe=describe,
-            is_watched=self.is_watched,
         )
         self._lives = Lives(
             self._records,
@@ -102,7 +101,7 @@ class TaskEngine:
             build_launch=self._build_launch,
             build_policy=policy,
             on_change=self._tell,
-            on_end=self._tidier.add,
+            on_end=self._note_end,
             on_prompt=self._courier.add_prompt,
         )
 
@@ -121,14 +120,15 @@ class TaskEngine:
                 group.start_soon(self._tidier.run)
                 group.start_soon(self._spawner.run)
                 group.start_soon(self._courier.run)
+                group.start_soon(self._flusher.run)
                 yield
                 group.cancel_scope.cancel()
         finally:
             self._group = None
             self._spawner.close()
 
-    async def start(self, request: TaskRequest) -> TaskRow:
-        """Start a task, or queue it. Durable when it returns.
+    def start(self, request: TaskRequest) -> TaskRow:
+        """Start a task, or queue it. Known of after any kill of the daemon; see `make_durable` for the rest.
 
         Raises:
             LimitExceeded: when too many wait already.
@@ -151,9 +151,8 @@ class TaskEngine:
         self._places.add(task_id, has_place=has_place)
         if has_place:
             self._lives.begin(group, task_id, request)
+        self._flusher.begin()
         self._tell()
-        # The task runs already; what is waited for is only that a loss of power would leave a trace of it.
-        await anyio.to_thread.run_sync(self._registry.flush)
         return row
 
     def get(self, task_id: str) -> TaskRow:
@@ -167,27 +166,20 @@ class TaskEngine:
             raise NotFound(f"no task {task_id[:40]!r}; `list` shows those there are", code="no_such_task")
         return row
 
-    @contextlib.contextmanager
-    def watching(self, task_id: str) -> Iterator[None]:
+    def watching(self, task_id: str) -> AbstractContextManager[None]:
         """Say that an answer is under way that will show this task: nothing is told of it meanwhile."""
-        self._watched[task_id] += 1
-        try:
-            yield
-        finally:
-            self._watched[task_id] -= 1
-            if not self._watched[task_id]:
-                del self._watched[task_id]
-            self._tell()
-
-    def is_watched(self, task_id: str) -> bool:
-        return task_id in self._watched
+        return self._courier.watching(task_id)
 
     async def show(self, row: TaskRow, *, is_waiting: bool) -> None:
         """An answer shows this task as it is: of that nothing is left to tell."""
         if row.state.is_final and not row.is_shown:
-            self._registry.mark_shown([row.id])
+            self._courier.note_shown(row.id)
         if is_waiting:
             await self._courier.forgive_prompt(row.id)
+
+    async def make_durable(self) -> None:
+        """Wait until every task that was started before would be known of after a loss of power."""
+        await self._flusher.begin().wait()
 
     def is_waiting_for_input(self, task_id: str) -> bool:
         found = self._places.find(task_id)
@@ -317,8 +309,11 @@ class TaskEngine:
                 self._tidier.add(path.name)
         self._lives.fill_places(group)
 
+    def _note_end(self, task_id: str) -> None:
+        self._tidier.add(task_id)
+        self._courier.add_end(task_id)
+
     def _tell(self) -> None:
-        self._courier.look()
         for listener in self._listeners:
             listener()
 

@@ -6,6 +6,7 @@ as the end of the task is on disk in any case.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -91,7 +92,7 @@ class Lives:
 
     async def finish(self, group: TaskGroup, task_id: str, end: End) -> None:
         """Note an end; the place is free then."""
-        kept = await anyio.to_thread.run_sync(self._storage.measure, task_id)
+        kept = self._storage.settle(task_id, end)
         while True:
             try:
                 self._registry.finish(task_id, end, kept_bytes=kept)
@@ -100,7 +101,6 @@ class Lives:
                 log.warning("task_end_not_stored", task=task_id, error=exc.message)
                 await anyio.sleep(_RETRY_SECONDS)
         log.info("task_finished", task=task_id, state=end["state"], duration_ms=end["duration_ms"])
-        self._storage.release(task_id)
         self._places.remove(task_id)
         self._on_end(task_id)
         self.fill_places(group)
@@ -154,7 +154,7 @@ class Lives:
         while (end := record.find_end(path)) is None:
             if not record.is_held(path):
                 # It may have been written between the two looks.
-                end = record.find_end(path) or self._build_interrupted(task_id)
+                end = record.find_end(path) or await self._build_interrupted(task_id)
                 break
             try:
                 live = await self._attach(task_id, connect(path))
@@ -182,9 +182,10 @@ class Lives:
         found.attached.set()
         return found.live
 
-    def _build_interrupted(self, task_id: str) -> End:
+    async def _build_interrupted(self, task_id: str) -> End:
         row = self._registry.find(task_id)
-        if row is None:
-            return build_end(TaskState.INTERRUPTED, SUPERVISOR_GONE, started_at=None)
-        why = SUPERVISOR_GONE if row.boot == self._boot else RESTARTED
-        return build_end(TaskState.INTERRUPTED, why, started_at=row.started_at)
+        why = RESTARTED if row is not None and row.boot != self._boot else SUPERVISOR_GONE
+        end = build_end(TaskState.INTERRUPTED, why, started_at=None if row is None else row.started_at)
+        with contextlib.suppress(Unavailable):
+            end["streams"] = await anyio.to_thread.run_sync(self._storage.find_ends, task_id, "cap")
+        return end

@@ -7,7 +7,6 @@ does not need it, as the task's supervisor makes it durable itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -115,10 +114,14 @@ class TaskRegistry:
     def count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM tasks")[0][0])
 
-    def mark_shown(self, task_ids: Iterable[str]) -> None:
-        """An answer has shown these ends: there is nothing left to tell."""
-        with self._db.transaction() as db:
-            db.executemany("UPDATE tasks SET shown = 1 WHERE id = ?", [(task_id,) for task_id in task_ids])
+    def mark_shown(self, task_id: str) -> bool:
+        """An answer has shown this end; says whether there is a todo of the task that is to be cleared."""
+        sql = (
+            "UPDATE tasks SET shown = 1, told = CASE WHEN told = 0 AND prompted = 0 THEN 2 ELSE told END "
+            "WHERE id = ? AND end IS NOT NULL RETURNING told"
+        )
+        rows = self._db.execute(sql, (task_id,))
+        return bool(rows) and rows[0][0] != 2
 
     def list_untold(self, limit: int) -> list[TaskRow]:
         """Ends that no answer has shown and no todo tells, the oldest first."""
@@ -144,11 +147,6 @@ class TaskRegistry:
     def settle(self, task_id: str) -> None:
         """There is no todo of this task, and none to come."""
         self._db.execute("UPDATE tasks SET told = 2, prompted = 0 WHERE id = ?", (task_id,))
-
-    def settle_shown(self) -> None:
-        """The same for all whose end was shown before anything was told."""
-        sql = "UPDATE tasks SET told = 2 WHERE end IS NOT NULL AND told = 0 AND prompted = 0 AND shown = 1"
-        self._db.execute(sql)
 
     def sum_kept(self) -> int:
         """Bytes on disk of what ended tasks wrote."""

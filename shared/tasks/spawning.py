@@ -29,6 +29,8 @@ class Spawner:
         self._requests: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._is_needed = False
+        self._policy: Policy | None = None
+        self._encoded = NO_POLICY
 
     def launch(self, lock: int, output: int, policy: Policy | None) -> socket.socket:
         """Have a supervisor started; returns its control connection, for the launch to follow.
@@ -45,8 +47,7 @@ class Spawner:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             try:
-                request = NO_POLICY if policy is None else os.fsencode(policy.to_json())
-                self._send(request, [theirs.fileno(), lock, output])
+                self._send(self._encode(policy), [theirs.fileno(), lock, output])
             except BaseException:
                 ours.close()
                 raise
@@ -69,6 +70,13 @@ class Spawner:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=1)
             self._process = None
+
+    def _encode(self, policy: Policy | None) -> bytes:
+        """A policy as it travels; the one before is mostly the same."""
+        if policy is not self._policy:
+            self._policy = policy
+            self._encoded = NO_POLICY if policy is None else os.fsencode(policy.to_json())
+        return self._encoded
 
     def _send(self, request: bytes, descriptors: list[int]) -> None:
         if self._requests is not None:

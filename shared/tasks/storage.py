@@ -18,7 +18,10 @@ import anyio
 from shared.errors import Unavailable
 from shared.runtime.files import open_directory
 from shared.runtime.log import get_logger
-from shared.tasks.output.retention import measure_task, remove_task
+from shared.tasks.model import End
+from shared.tasks.output.recovery import find_end, merge_stream
+from shared.tasks.output.retention import remove_task
+from shared.tasks.output.stream_end import StreamEnd
 from shared.tasks.registry import TaskRegistry, TaskRow
 from shared.tasks.request import TaskLimits
 
@@ -30,6 +33,8 @@ UNREAD_FACTOR: Final = 4
 # Rows of swept tasks stay so long, to say that they were swept.
 _ROW_FACTOR: Final = 8
 _PAGE: Final = 100
+_FREED_AT_ONCE: Final = 10
+_BLOCK_BYTES: Final = 4_096
 EXPIRED: Final = "it was kept long enough"
 MADE_ROOM: Final = "newer tasks needed the room"
 
@@ -60,7 +65,9 @@ class TaskStorage:
         self._registry = registry
         self._limits = limits
         self._clock = clock
+        # What the running may keep, by their ids, and what the ended have kept.
         self._granted: dict[str, int] = {}
+        self._kept = registry.sum_kept()
         self.directory = state_dir / below
 
     @contextlib.contextmanager
@@ -72,8 +79,7 @@ class TaskStorage:
         """
         with contextlib.ExitStack() as stack:
             try:
-                self._make()
-                descriptor = stack.enter_context(open_directory(self.directory, within=self._state_dir))
+                descriptor = stack.enter_context(self._open())
             except OSError as exc:
                 raise Unavailable(
                     f"the directory of tasks' output, {self.directory}, cannot be used: {exc.strerror}; it "
@@ -83,17 +89,38 @@ class TaskStorage:
 
     async def make_room(self, task_id: str) -> int:
         """How many bytes of output a new task may keep. Old results that were read go for it."""
-        return await anyio.to_thread.run_sync(self._make_room, task_id)
+        if self._find_left() < self._limits.output_bytes:
+            await anyio.to_thread.run_sync(self._free)
+        # A part of what is left, so that there is some for all who come while this one runs.
+        granted = min(self._limits.output_bytes, max(LEAST_BYTES, self._find_left() // 8))
+        self._granted[task_id] = granted
+        return granted
 
-    def release(self, task_id: str) -> None:
-        """A task has ended: what it really keeps counts from now on."""
+    def settle(self, task_id: str, end: End) -> int:
+        """A task has ended: what it really keeps counts from now on; returns that."""
         self._granted.pop(task_id, None)
+        kept = sum(_find_kept(stream) for stream in end["streams"].values())
+        self._kept += kept
+        return kept
 
-    def measure(self, task_id: str) -> int:
-        """Bytes on disk of a task's output."""
+    def find_ends(self, task_id: str, reason: str) -> dict[str, dict[str, int | str | bool | None]]:
+        """How the streams of a task ended for which nobody has written it, off its files. Blocks.
+
+        Raises:
+            Unavailable: when the directory cannot be used.
+        """
+        with self.open_directory() as directory:
+            return {
+                stream: find_end(directory, f"{task_id}.{stream}", reason=reason).to_record()
+                for stream in STREAMS
+            }
+
+    def join(self, task_id: str, end: End) -> None:
+        """Put what was kept of each stream into one file, where its supervisor has not. Blocks."""
         with contextlib.suppress(Unavailable), self.open_directory() as directory:
-            return measure_task(directory, task_id)
-        return 0
+            for stream, record in end["streams"].items():
+                if record["dropped_bytes"] or record["total_bytes"] != record["head_bytes"]:
+                    merge_stream(directory, f"{task_id}.{stream}", StreamEnd.from_record(record))
 
     def sweep(self) -> None:
         """Remove the output of tasks that ended long ago, of unread ones later, and at last their rows.
@@ -108,25 +135,38 @@ class TaskStorage:
                     self._remove(row, EXPIRED)
         self._registry.forget(before=now - kept * _ROW_FACTOR)
 
-    def _make_room(self, task_id: str) -> int:
-        granted = sum(self._granted.values())
-        while (
-            used := self._registry.sum_kept()
-        ) + granted + self._limits.output_bytes > self._limits.quota_bytes:
-            rows = self._registry.list_kept(before=int(self._clock()) + 1, is_shown=True, limit=1)
+    def _find_left(self) -> int:
+        return self._limits.quota_bytes - self._kept - sum(self._granted.values())
+
+    def _free(self) -> None:
+        """Remove results that were read, the oldest first, until a task's full share is free."""
+        while self._find_left() < self._limits.output_bytes:
+            rows = self._registry.list_kept(
+                before=int(self._clock()) + 1, is_shown=True, limit=_FREED_AT_ONCE
+            )
             if not rows:
-                break
-            self._remove(rows[0], MADE_ROOM)
-        left = self._limits.quota_bytes - used - granted
-        # A part of what is left, so that there is some for all who come while this one runs.
-        self._granted[task_id] = min(self._limits.output_bytes, max(LEAST_BYTES, left // 8))
-        return self._granted[task_id]
+                return
+            for row in rows:
+                self._remove(row, MADE_ROOM)
+                if self._find_left() >= self._limits.output_bytes:
+                    break
 
     def _remove(self, row: TaskRow, why: str) -> None:
         with contextlib.suppress(Unavailable), self.open_directory() as directory:
             remove_task(directory, row.id)
         self._registry.mark_swept(row.id, why)
+        self._kept -= row.kept_bytes
         log.info("task_output_removed", task=row.id, bytes=row.kept_bytes, why=why)
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[int]:
+        with contextlib.ExitStack() as stack:
+            try:
+                descriptor = stack.enter_context(open_directory(self.directory, within=self._state_dir))
+            except FileNotFoundError:
+                self._make()
+                descriptor = stack.enter_context(open_directory(self.directory, within=self._state_dir))
+            yield descriptor
 
     def _make(self) -> None:
         path = self._state_dir
@@ -134,3 +174,9 @@ class TaskStorage:
             with open_directory(path, within=self._state_dir) as parent, contextlib.suppress(FileExistsError):
                 os.mkdir(part, 0o700, dir_fd=parent)
             path /= part
+
+
+def _find_kept(record: dict[str, int | str | bool | None]) -> int:
+    """What a stream takes on the disk, in whole blocks."""
+    kept = int(record["total_bytes"] or 0) - int(record["dropped_bytes"] or 0)
+    return -(-kept // _BLOCK_BYTES) * _BLOCK_BYTES

@@ -51,6 +51,11 @@ class Tidier:
                     await anyio.to_thread.run_sync(self._storage.sweep)
             await anyio.sleep(_EVERY_SECONDS)
 
+    def _join(self, task_id: str) -> None:
+        row = self._registry.find(task_id)
+        if row is not None and row.end is not None:
+            self._storage.join(task_id, row.end)
+
     def _remove_records(self, task_ids: set[str]) -> set[str]:
         """Those of tasks whose supervisors have ended; returns which."""
         self._registry.flush()
@@ -60,6 +65,7 @@ class Tidier:
             try:
                 if record.is_held(path):
                     continue
+                self._join(task_id)
                 record.remove_record(path)
             except OSError as exc:
                 log.warning("task_record_not_removed", task=task_id, error=exc.strerror)

@@ -9,7 +9,7 @@ import anyio
 
 from services.bash_daemon.service.reading import OutputReader, PageRequest
 from services.bash_daemon.service.surroundings import SHELL, Surroundings
-from services.bash_daemon.service.wording import render_list, render_started, render_status
+from services.bash_daemon.service.wording import Swept, Tails, render_list, render_started, render_status
 from shared.errors import InvalidInput, LimitExceeded
 from shared.prose import one_line
 from shared.tasks.engine import TaskEngine
@@ -71,14 +71,16 @@ class BashService:
             has_stdin=has_stdin,
             timeout_seconds=timeout_seconds,
         )
-        row = await self._engine.start(request)
+        row = self._engine.start(request)
         with self._engine.watching(row.id):
             row = await self._engine.wait(
                 row.id, DEFAULT_WAIT_SECONDS if wait_seconds is None else wait_seconds
             )
             if row.state.is_final:
                 return await self._show(row)
+            await self._engine.make_durable()
             is_waiting = self._engine.is_waiting_for_input(row.id)
+            await self._engine.show(row, is_waiting=is_waiting)
             return render_started(row, is_waiting=is_waiting)
 
     async def status(self, task_id: str, *, wait_seconds: float, page: PageRequest | None) -> str:
@@ -130,8 +132,8 @@ class BashService:
 
     async def _show(self, row: TaskRow) -> str:
         is_waiting = row.state is TaskState.RUNNING and await self._engine.look(row.id)
-        views = await anyio.to_thread.run_sync(self._reader.view_tails, row)
-        text = render_status(row, views, is_waiting=is_waiting)
+        tails = self._reader.find_nothing(row) or await anyio.to_thread.run_sync(self._reader.view_tails, row)
+        text = render_status(row, tails, is_waiting=is_waiting)
         await self._engine.show(row, is_waiting=is_waiting)
         return text
 

@@ -33,11 +33,18 @@ class Confinement:
         self._state_dir = str(state_dir)
         self._sockets = tuple(str(path) for path in sockets if path is not None)
         self._temporary = str(temporary)
+        self._paths: Sequence[tuple[str, str]] = ()
+        self._policy: Policy | None = None
         self._protected = (*default_protected(), *map(str, secrets))
 
     def build_policy(self, added: Iterable[GrantedPath]) -> Policy:
-        """The policy, with the paths that the operator has added by now."""
+        """The policy, with the paths that the operator has added by now; the same object while those are."""
         paths = sorted((each.mode, each.path) for each in added)
+        if self._policy is None or paths != self._paths:
+            self._paths, self._policy = paths, self._build(paths)
+        return self._policy
+
+    def _build(self, paths: Sequence[tuple[str, str]]) -> Policy:
         return Policy(
             home=self._root,
             writable=(self._state_dir, *(path for mode, path in paths if mode == "rw")),

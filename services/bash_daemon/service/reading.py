@@ -19,7 +19,7 @@ from shared.errors import InvalidInput, Unavailable
 from shared.tasks.output.search import search
 from shared.tasks.output.stored import StreamFiles
 from shared.tasks.output.stream_end import StreamEnd
-from shared.tasks.output.views import MAX_PAGE_BYTES, PAGE_BYTES, TAIL_BYTES, page, tail_view
+from shared.tasks.output.views import MAX_PAGE_BYTES, PAGE_BYTES, TAIL_BYTES, View, page, tail_view
 from shared.tasks.registry import TaskRow
 from shared.tasks.storage import STREAMS, TaskStorage
 
@@ -61,6 +61,14 @@ class OutputReader:
 
     def __init__(self, storage: TaskStorage) -> None:
         self._storage = storage
+
+    def find_nothing(self, row: TaskRow) -> Tails | None:
+        """What `view_tails` shows of a task that has ended and wrote nothing: no file is read for it."""
+        if row.end is None or row.swept is not None or set(row.end["streams"]) != set(STREAMS):
+            return None
+        if any(end["total_bytes"] or end["removed"] for end in row.end["streams"].values()):
+            return None
+        return Tails(dict.fromkeys(STREAMS, View("", 0, 0, 0)), dict.fromkeys(STREAMS, ""))
 
     def view_tails(self, row: TaskRow, *, max_bytes: int = TAIL_BYTES) -> Tails | Swept:
         """The last of each stream."""

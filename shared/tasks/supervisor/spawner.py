@@ -7,6 +7,7 @@ connection, on which the launch follows as a line, the task's lock, and the dire
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -19,6 +20,7 @@ from shared.sandbox import Policy, Prepared, detect, prepare
 from shared.tasks.supervisor.failures import explain_fork
 from shared.tasks.supervisor.kernel import PR_SET_DUMPABLE, PR_SET_NAME, prctl
 from shared.tasks.supervisor.life import live
+from shared.tasks.supervisor.memory import offer_self
 from shared.tasks.supervisor.protocol import NO_POLICY
 
 DESCRIPTORS: Final = 3
@@ -37,6 +39,8 @@ class Spawner:
         """Fork a supervisor a request."""
         prctl(PR_SET_NAME, b"hive-tasks")
         prctl(PR_SET_DUMPABLE, 0)
+        with contextlib.suppress(OSError):
+            offer_self()
         # Tried once, with children of its own, before those are ignored.
         detect()
         # The kernel then buries the supervisors that end before this process does.

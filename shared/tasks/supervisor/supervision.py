@@ -8,8 +8,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final
 
 from shared.tasks.model import PROTOCOL, End, Launch, TaskState
@@ -18,11 +17,13 @@ from shared.tasks.supervisor import child, tree
 from shared.tasks.supervisor.control import Command, Control
 from shared.tasks.supervisor.ending import LEFTOVER_GRACE_SECONDS, NATURAL_SECONDS, Ending
 from shared.tasks.supervisor.failures import explain
+from shared.tasks.supervisor.memory import take_back
 from shared.tasks.supervisor.stdin import Stdin
 
 STREAMS: Final = ("out", "err")
 _PIPE_BYTES: Final = 1 << 20
-_OOM_SCORE: Final = "500"
+# pipe(7).
+_DEFAULT_PIPE_BYTES: Final = 1 << 16
 _LOOK_EVERY_SECONDS: Final = 2.0
 _QUIET_SECONDS: Final = 1.0
 _MAX_NAMED: Final = 20
@@ -76,9 +77,6 @@ class Supervision:
         writers: list[int] = []
         for stream in STREAMS:
             reader, writer = os.pipe2(os.O_CLOEXEC)
-            with contextlib.suppress(OSError):
-                # Where an ordinary user has no more of it, the kernel's default will do.
-                fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             os.set_blocking(reader, False)
             self._readers[reader] = stream
             name = f"{launch['id']}.{stream}"
@@ -86,13 +84,15 @@ class Supervision:
             self._spools[reader] = Spool(output, name, cap, floor_bytes=launch["min_free_bytes"])
             writers.append(writer)
         self._open = set(self._readers)
+        self._widened: set[int] = set()
         self._stdin = Stdin(is_open=launch["stdin"])
         self._status, status = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._status, False)
-        with _preferred_for_oom():
-            self._child = fork((self._stdin.child, *writers, status))
+        self._child = fork((self._stdin.child, *writers, status))
         if self._child == 0:
             child.become(launch, (self._stdin.child, writers[0], writers[1]), status, as_init=has_init)
+        with contextlib.suppress(OSError):
+            take_back()
         self._init = self._child if has_init else None
         for descriptor in (self._stdin.child, *writers, status):
             os.close(descriptor)
@@ -174,6 +174,15 @@ class Supervision:
         elif taken:
             self._last_output = time.monotonic()
             self._is_waiting = False
+            if taken >= _DEFAULT_PIPE_BYTES and reader not in self._widened:
+                self._widen(reader)
+
+    def _widen(self, reader: int) -> None:
+        """Give a task that writes much a larger pipe: fewer turns of both sides then move it."""
+        self._widened.add(reader)
+        with contextlib.suppress(OSError):
+            # Where an ordinary user has no more of it, what there is will do.
+            fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def _look_at_input(self) -> None:
         """Tell the daemon once when the task begins to wait for input."""
@@ -276,18 +285,3 @@ class Supervision:
         for spool in self._spools.values():
             spool.merge()
             spool.close()
-
-
-@contextlib.contextmanager
-def _preferred_for_oom() -> Iterator[None]:
-    """Where memory is short the kernel ends what is forked meanwhile first (proc_pid_oom_score_adj(5)).
-
-    It is set from outside, as a sandboxed process may not until it has executed its program.
-    """
-    path = Path("/proc/self/oom_score_adj")
-    with contextlib.suppress(OSError):
-        before = path.read_text(encoding="utf-8")
-        path.write_text(_OOM_SCORE, encoding="utf-8")
-    yield
-    with contextlib.suppress(OSError, UnboundLocalError):
-        path.write_text(before, encoding="utf-8")
