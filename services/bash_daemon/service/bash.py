@@ -132,7 +132,9 @@ class BashService:
 
     async def _show(self, row: TaskRow) -> str:
         is_waiting = row.state is TaskState.RUNNING and await self._engine.look(row.id)
-        tails = self._reader.find_nothing(row) or await anyio.to_thread.run_sync(self._reader.view_tails, row)
+        tails: Tails | Swept | None = self._reader.find_nothing(row)
+        if tails is None:
+            tails = await anyio.to_thread.run_sync(self._reader.view_tails, row)
         text = render_status(row, tails, is_waiting=is_waiting)
         await self._engine.show(row, is_waiting=is_waiting)
         return text
