@@ -3,7 +3,7 @@
 Linux, standard library, no threads. What each kind keeps apart: docs/isolation.md.
 """
 
-from shared.sandbox.detection import detect
+from shared.sandbox.detection import choose, detect
 from shared.sandbox.enter import Prepared, fork_into, prepare, run_inside, wait_for
 from shared.sandbox.failure import SandboxFailed
 from shared.sandbox.init import act_as_init, pass_signals_to
@@ -20,6 +20,7 @@ __all__ = [
     "SandboxFailed",
     "act_as_init",
     "build_policy",
+    "choose",
     "default_protected",
     "describe",
     "detect",

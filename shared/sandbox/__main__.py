@@ -1,5 +1,7 @@
 """`python -m shared.sandbox --policy FILE -- COMMAND…`: run a command inside; `--detect`: say what there is.
 
+`--cwd` says where (else in the state directory), `--kind` takes another kind than the best there is.
+
 Exit codes: the command's own, 128 and the number of the signal that ended it, 127 when it cannot be executed,
 125 when there is no sandbox, 2 for a wrong call.
 """
@@ -15,6 +17,7 @@ from shared.sandbox import (
     Kind,
     Policy,
     act_as_init,
+    choose,
     describe,
     detect,
     pass_signals_to,
@@ -23,21 +26,22 @@ from shared.sandbox import (
     wait_for,
 )
 
-_USAGE = "usage: python -m shared.sandbox (--detect | --policy FILE [--cwd DIRECTORY] -- COMMAND...)\n"
+_USAGE = (
+    "usage: python -m shared.sandbox --detect\n"
+    "       python -m shared.sandbox --policy FILE [--cwd DIRECTORY] [--kind KIND] -- COMMAND...\n"
+)
+_OPTIONS = {"--policy", "--cwd", "--kind"}
 
 
-def _parse(arguments: list[str]) -> tuple[Path, str | None, list[str]] | None:
-    options, separator, command = arguments, "", []
-    if "--" in arguments:
-        place = arguments.index("--")
-        options, separator, command = arguments[:place], "--", arguments[place + 1 :]
-    values = dict(zip(options[::2], options[1::2], strict=False))
-    known = (
-        len(options) in {2, 4} and len(values) * 2 == len(options) and values.keys() <= {"--policy", "--cwd"}
-    )
-    if not (known and separator and command and "--policy" in values):
+def _parse(arguments: list[str]) -> tuple[dict[str, str], list[str]] | None:
+    if "--" not in arguments:
         return None
-    return Path(values["--policy"]), values.get("--cwd"), command
+    place = arguments.index("--")
+    options, command = arguments[:place], arguments[place + 1 :]
+    values = dict(zip(options[::2], options[1::2], strict=False))
+    if len(values) * 2 != len(options) or not values.keys() <= _OPTIONS or "--policy" not in values:
+        return None
+    return (values, command) if command else None
 
 
 def main(arguments: list[str]) -> int:
@@ -47,17 +51,18 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(describe(isolation) + "\n")
         return 0 if isolation.kind is not Kind.NONE else 125
     parsed = _parse(arguments)
-    if parsed is None:
+    if parsed is None or parsed[0].get("--kind", "namespaces") not in {Kind.NAMESPACES, Kind.LANDLOCK}:
         sys.stderr.write(_USAGE)
         return 2
-    file, directory, command = parsed
+    values, command = parsed
     try:
-        policy = Policy.from_json(file.read_text(encoding="utf-8"))
-        isolation = detect()
+        policy = Policy.from_json(Path(values["--policy"]).read_text(encoding="utf-8"))
+        isolation = choose(Kind(values["--kind"])) if "--kind" in values else detect()
         if isolation.kind is Kind.NONE:
             sys.stderr.write(f"{describe(isolation)}\n")
             return 125
-        pid = run_inside(prepare(policy, isolation), lambda: _run(directory or policy.writable[0], command))
+        directory = values.get("--cwd", policy.writable[0])
+        pid = run_inside(prepare(policy, isolation), lambda: _run(directory, command))
     except (HiveError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")
         return 125

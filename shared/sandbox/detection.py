@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from shared.sandbox import kernel, landlock
@@ -16,7 +17,18 @@ from shared.sandbox.policy import Policy
 
 _UNSCOPED = "signals to the hive's processes"
 _ABSTRACT = "abstract unix sockets"
-_WITHOUT_NAMESPACES = ("names and modes of files", "what other processes are called")
+_WITHOUT_NAMESPACES = ("names and modes of files", "names of other processes")
+
+
+def choose(kind: Kind) -> Isolation:
+    """That kind, untried; what does not work says so when a process is to be started."""
+    abi = kernel.landlock_abi()
+    scoped = abi >= landlock.SCOPED_ABI
+    if kind is Kind.NAMESPACES:
+        return Isolation(kind, "", abi, () if scoped else (_ABSTRACT,))
+    if kind is Kind.LANDLOCK:
+        return Isolation(kind, "", abi, _WITHOUT_NAMESPACES if scoped else (_UNSCOPED, *_WITHOUT_NAMESPACES))
+    return Isolation(kind, "", abi)
 
 
 @functools.cache
@@ -27,8 +39,8 @@ def detect() -> Isolation:
     """
     if not kernel.KNOWN_MACHINE:
         return Isolation(Kind.NONE, f"this machine ({kernel.MACHINE}) is not known to the sandbox")
-    abi = kernel.landlock_abi()
-    best = Isolation(Kind.NAMESPACES, "", abi, () if abi >= landlock.SCOPED_ABI else (_ABSTRACT,))
+    best = choose(Kind.NAMESPACES)
+    abi = best.landlock_abi
     refusal = _try(best)
     if refusal is None:
         return best
@@ -38,8 +50,7 @@ def detect() -> Isolation:
         return Isolation(
             Kind.NONE, f"{reason}, and Landlock {landlock.MIN_ABI} or later is needed, here is {offered}", abi
         )
-    limits = _WITHOUT_NAMESPACES if abi >= landlock.SCOPED_ABI else (_UNSCOPED, *_WITHOUT_NAMESPACES)
-    second = Isolation(Kind.LANDLOCK, reason, abi, limits)
+    second = replace(choose(Kind.LANDLOCK), reason=reason)
     refusal = _try(second)
     return (
         second

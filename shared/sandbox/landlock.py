@@ -10,6 +10,7 @@ import stat
 import struct
 
 from shared.sandbox import kernel
+from shared.sandbox.failure import SandboxFailed
 from shared.sandbox.plan import DEVICE, WRITE, Plan
 
 # Bits of LANDLOCK_ACCESS_FS_*, with the ABI that brought the later ones.
@@ -38,13 +39,15 @@ def restrict_to(plan: Plan, abi: int) -> None:
         WRITE: handled & ~_MAKE_DEVICES & ~_IOCTL_DEVICE,
         DEVICE: _READ_FILE | _WRITE_FILE | handled & _IOCTL_DEVICE,
     }
-    shown = [(step.source or step.path, step.access) for step in plan.steps if step.kind == "tree"]
-    for path, access in (*shown, ("/proc", "")):
+    shown = [(s.source or s.path, s.access, s.required) for s in plan.steps if s.kind == "tree"]
+    for path, access, required in (*shown, ("/proc", "", False)):
         allowed = rights.get(access, _LOOK | (_EXECUTE if access else 0))
         try:
             place = kernel.open_path(None, os.fsencode(path), kernel.RESOLVE_NO_SYMLINKS)
-        except OSError:
-            continue  # What is not opened is refused.
+        except OSError as exc:
+            if required:
+                raise SandboxFailed(f"find {path}", exc.errno or 0) from exc
+            continue  # What has no rule is refused.
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             allowed &= _FILE_ONLY
         kernel.landlock_allow(ruleset, struct.pack("=Qi", allowed, place))

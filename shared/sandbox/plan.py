@@ -92,23 +92,23 @@ def build_plan(policy: Policy) -> Plan:
         found = find_real(path, untrusted=writable)
         if found is None and number == 0:
             raise SandboxFailed(f"find the state directory {path}", errno.ENOENT)
-        if found is not None and _is_open(found.path, home, protected):
+        if found is not None and _is_open(found.path, home, protected, names_home=_names(policy, path)):
             draft.add(found, DEVICE if is_within(found.path, "/dev") else WRITE, required=number == 0)
             writable.append(found.path)
     for directory in dict.fromkeys(map(os.path.dirname, policy.sockets)):
         draft.add(_required(directory, "the sockets' directory"), READ, required=True)
     for path in policy.readable:
         found = find_real(path, untrusted=writable)
-        if found is not None and _is_open(found.path, home, protected):
+        if found is not None and _is_open(found.path, home, protected, names_home=_names(policy, path)):
             draft.add(found, DEVICE if is_within(found.path, "/dev") else READ)
     for path in (*system.READABLE, *system.FILES):
-        if (found := find_real(path)) and _is_open(found.path, home, protected):
+        if (found := find_real(path)) and _is_open(found.path, home, protected, names_home=False):
             draft.add(found, SYSTEM)
     for path in system.DEVICES:
         if found := find_real(path):
             draft.add(found, DEVICE)
-    steps = tuple(_order(_nodes(draft, temporary)))
-    listed = {system.CONFIGURATION, *(s.path for s in steps if s.kind == "directory" and not s.foreign)}
+    listed = {system.CONFIGURATION}
+    steps = tuple(_order(_nodes(draft, temporary, listed)))
     return Plan(steps, tuple(secrets), temporary, tuple((path, _mtime(path)) for path in sorted(listed)))
 
 
@@ -119,9 +119,19 @@ def _required(path: str, what: str) -> Found:
     return found
 
 
-def _is_open(path: str, home: str, protected: Iterable[str]) -> bool:
-    """Whether a listed path may be shown: not what is protected, unless `HIVE_ROOT` itself lies in there."""
-    return not any(is_within(path, tree) and not is_within(home, tree) for tree in protected) and path != home
+def _names(policy: Policy, path: str) -> bool:
+    """Whether a listed path itself says that it lies in `HIVE_ROOT`, not led there by links or dots."""
+    return ".." not in path.split("/") and is_within(path, policy.home)
+
+
+def _is_open(path: str, home: str, protected: Iterable[str], *, names_home: bool) -> bool:
+    """Whether a listed path may be shown: nothing of the hive unawares, and nothing that is protected.
+
+    What lies in the hive is not protected by something around the hive.
+    """
+    if path == home or (is_within(path, home) and not names_home):
+        return False
+    return not any(is_within(path, tree) and not is_within(home, tree) for tree in protected)
 
 
 def _mtime(path: str) -> int:
@@ -131,8 +141,11 @@ def _mtime(path: str) -> int:
         return -1
 
 
-def _nodes(draft: _Draft, temporary: str) -> dict[str, Step]:
-    """What is at each path: trees cut around what is hidden, and the directories that lead there."""
+def _nodes(draft: _Draft, temporary: str, listed: set[str]) -> dict[str, Step]:
+    """What is at each path: trees cut around what is hidden, and the directories that lead there.
+
+    Adds to `listed` the directories whose entries were looked at one by one.
+    """
     nodes = {path: Step("tree", path, temporary, WRITE, required=True) for path in system.TEMPORARY}
     nodes |= {path: Step("directory", path) for path in ("/home", "/run", "/var")}
     nodes |= {path: Step("link", path, to) for path, to in draft.links.items() if path not in system.MADE}
@@ -146,6 +159,7 @@ def _nodes(draft: _Draft, temporary: str) -> dict[str, Step]:
                 nodes.setdefault(path, Step("link", path, os.readlink(path)))
             else:
                 nodes.setdefault(path, Step("directory", path))
+                listed.add(path)
     for path in list(nodes):
         while (path := os.path.dirname(path)) != "/":
             nodes.setdefault(path, Step("directory", path))

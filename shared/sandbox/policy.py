@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
@@ -153,7 +154,8 @@ def build_policy(
     root = layout.root
 
     def outside(added: Iterable[str | Path]) -> list[str]:
-        return [str(path) for path in map(Path, added) if path != root and root not in path.parents]
+        paths = (Path(os.path.normpath(path)) for path in added)
+        return [str(path) for path in paths if path != root and root not in path.parents]
 
     return Policy(
         home=str(root),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.requirements import bash, delivery, hive, output, tools
+from tests.requirements import bash, delivery, hive, output, sandbox, tools
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ GUARANTEES: dict[str, str] = {
 
 REQUIREMENTS: dict[str, Requirement] = {
     name: Requirement(source, text)
-    for source, rows in {**tools.ROWS, **delivery.ROWS, **hive.ROWS, **bash.ROWS, **output.ROWS}.items()
+    for family in (tools, delivery, hive, bash, output, sandbox)
+    for source, rows in family.ROWS.items()
     for name, text in rows.items()
 }
