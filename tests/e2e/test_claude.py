@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.access import AgentAccess, request
+from tests.support.bash import id_of, state_of
 from tests.support.claude import ERAS, Claude, Era, Session, Turn
 from tests.support.hive import Hive
 from tests.support.line_client import ask
@@ -275,3 +277,43 @@ def test_a_reminder_and_an_approved_schedule_come_to_who_planned_them(hive: Hive
     assert (resolved.sender, '"note": "go on"' in resolved.body) == ("system", True)
     assert (fired.sender.startswith("iris (schedule #"), fired.body) == (True, "Report.")
     assert [row["status"] for row in hive.ctl("schedules", "list", "--all", "--limit", "1")] == ["done"]
+
+
+@pytest.mark.requirement("claude.bash")
+def test_claude_builds_in_the_background_is_woken_reads_the_errors_and_kills_a_hung_one(seats: Seats) -> None:
+    bash = "mcp__bash__"
+    surface = seats.hive.agent("ruth")
+    error = "x.c:7: error: no such thing"
+    build = f"for n in 1 2 3 4 5; do echo compiling $n; done; sleep 0.3; echo '{error}'; exit 2"
+
+    _, shown = seats.run(
+        "ruth",
+        Use(f"{bash}run", {"cmd": build, "wait_seconds": 0}),
+        Use(f"{bash}run", {"cmd": "echo waiting; sleep 1000", "wait_seconds": 0}),
+        Say("both run"),
+    )
+    built, hung = (id_of(result.text) for result in shown.tool_results)
+    due = eventually(lambda: found if (found := _wait(surface))["due"] else None, within=20)
+    assert due["reasons"] == ["todos"]
+
+    _, told = seats.run(
+        "ruth",
+        use("get_loose_ends"),
+        Use(f"{bash}status", {"id": built, "grep": "error"}),
+        Use(f"{bash}kill", {"id": hung}),
+        Use(f"{bash}status", {"id": built}),
+        Say("the build failed, and the other was killed"),
+    )
+    ends, errors, killed, status = (result.text for result in told.tool_results)
+    assert f"[bash] task {built} done, exit code 2" in ends
+    assert '"running":1' in ends
+    assert error in errors
+    assert "compiling" not in errors
+    assert state_of(killed).startswith("killed, signal 15 (SIGTERM)")
+    assert state_of(status).startswith("done, exit code 2")
+    eventually(lambda: not _wait(surface)["due"], within=20)
+
+
+def _wait(agent: AgentAccess) -> JsonObject:
+    url = f"{agent.surface_url}/api/wait?timeout_seconds=0"
+    return dict(request("GET", url, token=agent.token).json())

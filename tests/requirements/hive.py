@@ -52,6 +52,9 @@ ROWS: dict[str, dict[str, str]] = {
         "restart.wait-apart": "a call that waits holds up no other call",
     },
     "issue 2, proof 1": {
+        "claude.bash": (
+            "a real claude starts a build, is woken by its end, searches its errors and kills a hung one"
+        ),
         "claude.todos": "a real claude marks todos as done, and is told why nothing is compacted",
         "claude.plans": (
             "a real claude sets a reminder and is shown it, asks for a schedule and receives it once approved"

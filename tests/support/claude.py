@@ -95,7 +95,7 @@ class Claude:
     mcp_config: Path
     home: Path
     era: Era = "2026-07-28"
-    allowed: tuple[str, ...] = ("mcp__hyperhive",)
+    allowed: tuple[str, ...] = ("mcp__hyperhive", "mcp__bash")
 
     def env(self) -> dict[str, str]:
         """All of the CLI's environment."""
