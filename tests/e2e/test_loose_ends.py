@@ -194,7 +194,7 @@ def test_running_tasks_are_counted_by_surface_also_while_that_surface_is_down(
 
 @pytest.mark.requirement("loose-ends.tasks")
 def test_a_task_is_no_loose_end_to_cancel(iris: AgentAccess) -> None:
-    assert "kill ends a task" in iris.call("cancel_loose_end", kind="task", id=1).error()
+    assert "such as bash, ends a task" in iris.call("cancel_loose_end", kind="task", id=1).error()
 
 
 def _open(agent: AgentAccess) -> list[JsonObject]:
