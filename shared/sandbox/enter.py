@@ -6,6 +6,7 @@ filter of calls, no descriptor but those it is given.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,9 @@ def fork_into(prepared: Prepared, *, keep: Iterable[int] = ()) -> int:
     finally:
         os.close(reading)
     if report != b"ok":
-        os.waitpid(pid, 0)
+        # No child to wait for: the caller has the kernel bury its children.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
         step, _, error = report.rpartition(b"\0")
         raise SandboxFailed(os.fsdecode(step) or "the process that sets it up was ended", int(error or 0))
     return pid

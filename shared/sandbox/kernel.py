@@ -65,6 +65,10 @@ class _MountAttr(ctypes.Structure):
     )
 
 
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", c_char_p))
+
+
 class _CapHeader(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("pid", c_int))
 
@@ -92,7 +96,7 @@ _mount = _function("mount", c_int, c_char_p, c_char_p, c_char_p, c_ulong, c_char
 _umount2 = _function("umount2", c_int, c_char_p, c_int)
 _prctl = _function("prctl", c_int, c_int, c_ulong, c_ulong, c_ulong, c_ulong)
 _prctl_pointer = _function("prctl", c_int, c_int, c_ulong, c_void_p, c_ulong, c_ulong)
-_capset = _function("capset", c_int, c_void_p, c_void_p)
+_capset = _function("capset", c_int, c_void_p, c_char_p)
 
 
 def _checked(result: int) -> int:
@@ -162,8 +166,8 @@ def drop_capabilities() -> None:
         number += 1
     # EPERM: an ordinary user has none to begin with; no_new_privs then keeps it so.
     _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    header, none = _CapHeader(_CAPABILITY_VERSION_3, 0), ctypes.create_string_buffer(24)
-    _checked(_capset(ctypes.addressof(header), ctypes.addressof(none)))
+    header = _CapHeader(_CAPABILITY_VERSION_3, 0)
+    _checked(_capset(ctypes.addressof(header), bytes(24)))
 
 
 def join_new_session_keyring() -> None:
@@ -178,12 +182,7 @@ def close_range(first: int, last: int) -> None:
 
 def install_filter(program: bytes) -> None:
     """A seccomp filter for this process and all that come from it."""
-    instructions = ctypes.create_string_buffer(program, len(program))
-
-    class Program(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("filter", c_void_p))
-
-    pointer = Program(len(program) // 8, ctypes.addressof(instructions))
+    pointer = _Program(len(program) // 8, program)
     _checked(_prctl_pointer(PR_SET_SECCOMP, 2, ctypes.addressof(pointer), 0, 0))
 
 
