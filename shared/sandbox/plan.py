@@ -168,7 +168,7 @@ def _nodes(draft: _Draft, temporary: str, listed: set[str]) -> dict[str, Step]:
 
 def _order(nodes: dict[str, Step]) -> Iterator[Step]:
     """Parents before what lies in them, and nothing that is there already."""
-    for path in sorted(nodes, key=lambda path: path.split("/")):
+    for path in sorted(nodes.keys() - {"/"}, key=lambda path: path.split("/")):
         step = nodes[path]
         above = _above(nodes, path)
         if above is not None and not above.source and (step.kind != "tree" or _is_same(step, above)):

@@ -123,6 +123,20 @@ def test_a_hive_inside_an_added_directory_stays_hidden(place: Place, kind: Kind)
     assert done.stdout == SECRET
 
 
+@pytest.mark.requirement("sandbox.protected", "sandbox.odd-paths")
+@pytest.mark.parametrize("access", ["readable", "writable"])
+def test_where_all_of_the_machine_is_added_the_hive_and_what_is_protected_stay_hidden(
+    place: Place, kind: Kind, access: str
+) -> None:
+    policy = place.policy()
+    hidden = f"'{place.facts['operator_token']}' '{place.facts['protected_file']}' /etc/shadow"
+    script = f"cat {hidden}; echo works > f; cat f"
+
+    done = place.inside(kind, script, **{access: (*getattr(policy, access), "/")})
+
+    assert done.stdout == "works\n", done.stderr
+
+
 @pytest.mark.requirement("sandbox.hive")
 def test_an_added_path_that_leads_into_the_hive_by_a_link_or_dots_is_not_shown(
     place: Place, kind: Kind
