@@ -233,8 +233,10 @@ class Supervision:
                 kind, *fields = line.decode().split()
                 if kind == "E":
                     self._failure = explain(self._launch, fields[0], int(fields[1]))
-                else:
+                elif kind == "X":
                     self._note_first(int(fields[0]))
+                else:
+                    self._is_gone = True
 
     def _end(self, cause: TaskState, *, reason: object, grace: object) -> None:
         seconds = float(grace) if isinstance(grace, (int, float)) else self._launch["grace_seconds"]
