@@ -51,13 +51,17 @@ def _error(hive: Hive, code: int, *args: str) -> dict[str, Any]:
 # -- agents
 
 
+def urls_of(hive: Hive, name: str) -> dict[str, str]:
+    return {surface: hive.agent(name).at(surface).mcp_url for surface in ("hyperhive", "bash")}
+
+
 def test_list_is_an_array_of_agents_with_urls_and_paths(hive: Hive) -> None:
     agents = {agent["name"]: agent for agent in hive.ctl("agent", "list")}
     assert {"ruth", "iris"} <= agents.keys()
     iris = agents["iris"]
     assert iris.keys() >= AGENT_KEYS
     assert (iris["state"], iris["parent"], iris["running"]) == ("running", "ruth", True)
-    assert iris["urls"] == {"hyperhive": hive.agent("iris").mcp_url}
+    assert iris["urls"] == urls_of(hive, "iris")
     assert Path(iris["mcp_config"]).is_file()
     assert Path(iris["state_dir"]).is_dir()
     assert hive.ctl("agent", "show", "iris")["id"] == iris["id"]
@@ -300,7 +304,7 @@ def test_mcp_config_names_the_file_and_the_command(hive: Hive) -> None:
     shown = hive.ctl("mcp-config", "iris")
     assert shown["path"] == str(hive.layout.agent("iris").mcp_config)
     assert shown["command"].startswith(f"claude --mcp-config {shown['path']}")
-    assert shown["urls"] == {"hyperhive": hive.agent("iris").mcp_url}
+    assert shown["urls"] == urls_of(hive, "iris")
     assert hive.run("mcp-config", "iris").stdout.splitlines() == [shown["path"], shown["command"]]
     assert "did you mean iris?" in _error(hive, 4, "mcp-config", "irs")["message"]
 
