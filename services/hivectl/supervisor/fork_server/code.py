@@ -34,6 +34,7 @@ PRELOADED = (
     "shared.runtime.settings",
     "shared.runtime.sockets",
     "shared.tasks.engine",
+    "shared.tasks.mirror",
     "shared.tasks.output.search",
     "shared.tasks.output.views",
     "shared.wire.todos",
