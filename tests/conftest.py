@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.requirements import REQUIREMENTS
-from tests.support.parallel import pytest_xdist_auto_num_workers, pytest_xdist_make_scheduler
+from tests.support.parallel import (
+    pytest_keyboard_interrupt,
+    pytest_xdist_auto_num_workers,
+    pytest_xdist_make_scheduler,
+    pytest_xdist_setupnodes,
+)
 
-__all__ = ["pytest_xdist_auto_num_workers", "pytest_xdist_make_scheduler"]
+__all__ = [
+    "pytest_keyboard_interrupt",
+    "pytest_xdist_auto_num_workers",
+    "pytest_xdist_make_scheduler",
+    "pytest_xdist_setupnodes",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

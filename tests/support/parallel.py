@@ -6,17 +6,20 @@ One process runs a file, so what its tests share stands once. Long files go firs
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
+from xdist.workermanage import NodeManager, WorkerController
 
 # Tests mostly wait, so there are more processes than cores; with too many, what is bounded by time runs out.
 WORKERS_PER_CORE = 2
 MAX_WORKERS = 4
+# For what a process of tests stops when the run is cut off. Its own end would come after 15 s (execnet).
+END_SECONDS = 20
 _LONG_FIRST = ("tests/e2e/", "tests/integration/", "tests/conformance/", "tests/")
 # What the tests of these directories share takes longer to make twice than they would gain.
 _TOGETHER = ("tests/integration/deploy/", "tests/e2e/hostile/")
@@ -61,3 +64,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles:
     return WholeFiles(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    NodeManager.EXIT_TIMEOUT = END_SECONDS
+
+
+def pytest_keyboard_interrupt() -> None:
+    """Let a process of tests stop what it has started: execnet would interrupt it again after five seconds."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        signal.signal(signal.SIGINT, lambda *_: None)
