@@ -25,6 +25,8 @@ NEVER_DONE = [
     ("POST", "/v1/agent/control"),
     ("DELETE", "/v1/operator/notice-readers/{name}"),
     ("POST", "/v1/operator/messages/{message_id}/release"),
+    # No surface has reported a task.
+    ("POST", "/v1/operator/agents/{name}/tasks/{task_id}/kill"),
     # Not by the root agent.
     ("DELETE", "/v1/agent/approvals/{approval_id}"),
 ]
