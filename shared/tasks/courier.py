@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,10 +60,8 @@ class Courier:
         self._watched: Counter[str] = Counter()
         # Tasks that have ended and whose end no answer has shown.
         self._unshown: set[str] = set()
-        # Tasks that wait for input and of which that was not told yet, and how often one was told.
-        self._prompts: set[str] = set()
-        self._prompts_told = 0
-        self._began = int(time.time())
+        # The prompts of tasks that wait for input, by number, of which is to be seen whether they are told.
+        self._prompts: dict[str, int] = {}
 
     @contextlib.contextmanager
     def watching(self, task_id: str) -> Iterator[None]:
@@ -83,7 +80,7 @@ class Courier:
     def add_end(self, task_id: str) -> None:
         """A task has ended, and that is stored."""
         self._unshown.add(task_id)
-        self._prompts.discard(task_id)
+        self._prompts.pop(task_id, None)
         if task_id not in self._watched:
             self._work.set()
 
@@ -98,17 +95,16 @@ class Courier:
             self._work.set()
         self._unshown.discard(task_id)
 
-    def add_prompt(self, task_id: str) -> None:
-        """A task has begun to wait for input."""
-        self._prompts.add(task_id)
+    def add_prompt(self, task_id: str, number: int) -> None:
+        """A task waits for input, for the so many-th time."""
+        self._prompts[task_id] = number
         self._work.set()
 
-    async def forgive_prompt(self, task_id: str) -> None:
-        """An answer has shown that a task waits, or it got input: of that nothing is left to tell."""
-        self._prompts.discard(task_id)
-        if self._registry.take_prompted(task_id):
-            with contextlib.suppress(HiveError):
-                await self._send("clear_todo", key=task_id)
+    def forgive_prompt(self, task_id: str, number: int) -> None:
+        """An answer has shown whether a task waits, or it got input: of that nothing is left to tell."""
+        self._prompts.pop(task_id, None)
+        self._registry.forgive_prompt(task_id, number)
+        self._work.set()
 
     async def run(self) -> None:
         """Carry what there is, for ever. Pauses grow while nobody takes it."""
@@ -132,22 +128,25 @@ class Courier:
             for row in outdated:
                 await self._send("clear_todo", key=row.id)
                 self._registry.settle(row.id)
+        while answered := self._registry.list_answered(_PAGE):
+            for task_id in answered:
+                await self._send("clear_todo", key=task_id)
+                self._registry.settle_prompt(task_id)
         for row in self._registry.list_untold(_PAGE):
             if row.id not in self._watched:
+                self._registry.mark_telling(row.id)
                 await self._upsert(row, f"{row.id}:end")
                 self._registry.mark_told(row.id)
                 # There may be more than a page, and this one may have been shown meanwhile.
                 self._work.set()
-        for task_id in sorted(self._prompts):
-            if task_id in self._watched:
-                # Once it is not, there is another look.
-                continue
-            found = self._registry.find(task_id)
-            if found is not None and not found.state.is_final:
-                self._prompts_told += 1
-                self._registry.mark_prompted(task_id)
-                await self._upsert(found, f"{task_id}:input:{self._began}:{self._prompts_told}")
-            self._prompts.discard(task_id)
+        for task_id, number in list(self._prompts.items()):
+            # Where it is watched, there is another look once it is not.
+            if task_id not in self._watched:
+                found = self._registry.find(task_id)
+                if found is not None and self._registry.prompt(task_id, number):
+                    await self._upsert(found, f"{task_id}:input:{number}")
+                if self._prompts.get(task_id) == number:
+                    del self._prompts[task_id]
 
     async def _upsert(self, row: TaskRow, event_id: str) -> None:
         summary, detail = await anyio.to_thread.run_sync(self._describe, row)

@@ -23,6 +23,7 @@ RESTARTED: Final = "the machine was restarted"
 SUPERVISOR_GONE: Final = (
     "its supervisor is gone without having written an end: it was killed, perhaps for want of memory"
 )
+NOT_BEGUN: Final = "its supervisor was killed before it began, again and again; try later"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # What a supervisor may take beyond the grace until it gives up.
 _EXTRA_SECONDS: Final = 7.0

@@ -144,7 +144,8 @@ class TaskEngine:
         row = self._registry.add(
             task_id,
             request.title,
-            request=None if has_place else request.to_json(),
+            request=request.to_json(),
+            is_pending=not has_place,
             boot=self._boot,
             now=int(self._clock()),
         )
@@ -170,12 +171,14 @@ class TaskEngine:
         """Say that an answer is under way that will show this task: nothing is told of it meanwhile."""
         return self._courier.watching(task_id)
 
-    async def show(self, row: TaskRow, *, is_waiting: bool) -> None:
+    def show(self, row: TaskRow, *, is_waiting: bool) -> None:
         """An answer shows this task as it is: of that nothing is left to tell."""
         if row.state.is_final and not row.is_shown:
             self._courier.note_shown(row.id)
-        if is_waiting:
-            await self._courier.forgive_prompt(row.id)
+        found = self._places.find(row.id)
+        # What is waited for may be newer than what is shown.
+        if found and found.live and found.live.prompt and found.is_waiting_for_input == is_waiting:
+            self._courier.forgive_prompt(row.id, found.live.prompt)
 
     async def make_durable(self) -> None:
         """Wait until every task that was started before would be known of after a loss of power."""
@@ -191,8 +194,7 @@ class TaskEngine:
         if found is None or found.live is None:
             return False
         with contextlib.suppress(Unavailable):
-            reply = await found.live.ask({"cmd": "state"})
-            found.live.is_waiting_for_input = bool(reply.get("waiting_for_input"))
+            await found.live.look()
         return found.is_waiting_for_input
 
     async def wait(self, task_id: str, seconds: float) -> TaskRow:
@@ -220,9 +222,7 @@ class TaskEngine:
             return self.get(task_id)
         if not found.has_place:
             why = reason or "it was killed before it began"
-            await self._lives.finish(
-                self._serving(), task_id, build_end(TaskState.KILLED, why, started_at=None)
-            )
+            self._lives.withdraw(task_id, build_end(TaskState.KILLED, why, started_at=None))
             return self.get(task_id)
         limit = self._limits.grace_seconds + _EXTRA_KILL_SECONDS
         with anyio.move_on_after(limit):
@@ -262,7 +262,7 @@ class TaskEngine:
                 code="input_closed",
             )
         live.is_waiting_for_input = False
-        await self._courier.forgive_prompt(task_id)
+        self._courier.forgive_prompt(task_id, live.prompt)
 
     async def _kill_quietly(self, task_id: str, reason: str) -> None:
         try:

@@ -24,6 +24,7 @@ class LiveTask:
 
     Attributes:
         is_waiting_for_input: as the supervisor last said.
+        prompt: how often it has said so.
         refused: why the spawner could not even fork a supervisor, when it could not.
         end: how the task ended, once that was said.
     """
@@ -36,6 +37,7 @@ class LiveTask:
         self._on_event = on_event
         self._replies: deque[asyncio.Future[Message]] = deque()
         self.is_waiting_for_input = False
+        self.prompt = 0
         self.refused: str | None = None
         self.end: End | None = None
 
@@ -76,6 +78,22 @@ class LiveTask:
         except (OSError, TimeoutError) as exc:
             raise _gone() from exc
 
+    async def look(self) -> bool:
+        """Whether the task waits for input, asked for now.
+
+        Raises:
+            Unavailable: when the supervisor has gone or does not answer.
+        """
+        reply = await self.ask({"cmd": "state"})
+        self.note_input(is_waiting=bool(reply.get("waiting_for_input")), prompt=reply.get("prompt"))
+        return self.is_waiting_for_input
+
+    def note_input(self, *, is_waiting: bool, prompt: object) -> None:
+        """What the supervisor says of it."""
+        self.is_waiting_for_input = is_waiting
+        if isinstance(prompt, int):
+            self.prompt = prompt
+
     def close(self) -> None:
         """Hang up. The task goes on."""
         self._writer.close()
@@ -92,7 +110,7 @@ class LiveTask:
                     reply.set_result(message)
             return
         if event == "waiting_for_input":
-            self.is_waiting_for_input = True
+            self.note_input(is_waiting=True, prompt=message.get("prompt"))
         elif event == "refused":
             self.refused = str(message["reason"])
         elif event == "ended":

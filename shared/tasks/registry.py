@@ -20,18 +20,21 @@ _SCHEMA: Final = (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, title TEXT NOT
         NULL, request TEXT, created_at INTEGER NOT NULL, started_at INTEGER, ended_at INTEGER, boot TEXT, end
         TEXT, kept_bytes INTEGER NOT NULL DEFAULT 0, shown INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL
-        DEFAULT 0, prompted INTEGER NOT NULL DEFAULT 0, swept TEXT
+        DEFAULT 0, prompt INTEGER NOT NULL DEFAULT 0, prompted INTEGER NOT NULL DEFAULT 0, swept TEXT
     ) STRICT
     """,
     # What has not ended, and whose end has still to be told or cleared: few rows among many.
     "CREATE INDEX IF NOT EXISTS ix_tasks_open ON tasks (state, seq) WHERE state IN ('pending', 'running')",
     "CREATE INDEX IF NOT EXISTS ix_tasks_untold ON tasks (seq) WHERE end IS NOT NULL AND told != 2",
+    "CREATE INDEX IF NOT EXISTS ix_tasks_answered ON tasks (seq) WHERE end IS NULL AND prompted = 2",
     "CREATE INDEX IF NOT EXISTS ix_tasks_kept ON tasks (seq) WHERE end IS NOT NULL AND swept IS NULL",
 )
 _COLUMNS: Final = (
     "seq, id, state, title, created_at, started_at, ended_at, boot, end, kept_bytes, shown, swept"
 )
-# `told` is 0 while nothing was said, 1 when there is a todo, 2 when nothing is left to say.
+# `told` is 0 while nothing was said of the end, 1 when there may be a todo as it is said now, 2 when nothing
+# is left to say, 3 when there is a todo. `prompt` is the newest prompt that was told or shown, by its
+# number; `prompted` is 1 when there may be a todo of it, 2 when that is to be cleared.
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,12 @@ class TaskRegistry:
         """Have what was written survive a loss of power. Blocks."""
         self._db.flush()
 
-    def add(self, task_id: str, title: str, *, request: str | None, boot: str, now: int) -> TaskRow:
-        """Note a task: with a `request` as pending, to be started later; else as running from now on."""
-        state = TaskState.RUNNING if request is None else TaskState.PENDING
-        started = now if request is None else None
+    def add(
+        self, task_id: str, title: str, *, request: str, is_pending: bool, boot: str, now: int
+    ) -> TaskRow:
+        """Note a task, as pending or as running from now on. What is asked for stays until its end."""
+        state = TaskState.PENDING if is_pending else TaskState.RUNNING
+        started = None if is_pending else now
         values = (task_id, state.value, title, request, now, started, boot)
         sql = (
             "INSERT INTO tasks (id, state, title, request, created_at, started_at, boot) "
@@ -80,13 +85,14 @@ class TaskRegistry:
         )
         return _to_row(self._db.execute(sql + _COLUMNS, values)[0])
 
-    def start_pending(self, task_id: str, *, boot: str, now: int) -> str:
-        """A pending task runs from now on; answers what it was asked with, which is then forgotten."""
-        with self._db.transaction() as db:
-            request = db.execute("SELECT request FROM tasks WHERE id = ?", (task_id,)).fetchone()[0]
-            sql = "UPDATE tasks SET state = 'running', request = NULL, started_at = ?, boot = ? WHERE id = ?"
-            db.execute(sql, (now, boot, task_id))
-        return str(request)
+    def start(self, task_id: str, *, boot: str, now: int) -> str | None:
+        """A task runs from now on; answers what was asked for, None when it has ended."""
+        sql = (
+            "UPDATE tasks SET state = 'running', started_at = ?, boot = ? WHERE id = ? AND end IS NULL "
+            "RETURNING request"
+        )
+        rows = self._db.execute(sql, (now, boot, task_id))
+        return rows[0][0] if rows else None
 
     def finish(self, task_id: str, end: End, *, kept_bytes: int) -> bool:
         """Note how a task ended; False when that was known before, which then stands."""
@@ -125,24 +131,44 @@ class TaskRegistry:
 
     def list_untold(self, limit: int) -> list[TaskRow]:
         """Ends that no answer has shown and no todo tells, the oldest first."""
-        return self._list_telling("told = 0 AND shown = 0", limit)
+        return self._list_telling("told IN (0, 1) AND shown = 0", limit)
 
     def list_outdated(self, limit: int) -> list[TaskRow]:
-        """Ended tasks of which there is a todo although an answer has shown their end since."""
-        return self._list_telling("(told = 1 OR prompted = 1) AND shown = 1", limit)
+        """Ended tasks of which there may be a todo although an answer has shown their end since."""
+        return self._list_telling("(told IN (1, 3) OR prompted != 0) AND shown = 1", limit)
+
+    def mark_telling(self, task_id: str) -> None:
+        """There may be a todo of this end from now on."""
+        self._db.execute("UPDATE tasks SET told = 1 WHERE id = ? AND told = 0", (task_id,))
 
     def mark_told(self, task_id: str) -> None:
         """There is a todo of this end."""
-        self._db.execute("UPDATE tasks SET told = 1 WHERE id = ?", (task_id,))
+        self._db.execute("UPDATE tasks SET told = 3 WHERE id = ?", (task_id,))
 
-    def mark_prompted(self, task_id: str) -> None:
-        """There is a todo, or is about to be, that says that the task waits for input."""
-        self._db.execute("UPDATE tasks SET prompted = 1 WHERE id = ?", (task_id,))
+    def prompt(self, task_id: str, number: int) -> bool:
+        """Whether this prompt is still to be told; if so, there may be a todo of it from now on."""
+        sql = (
+            "UPDATE tasks SET prompt = ?1, prompted = 1 WHERE id = ?2 AND end IS NULL AND "
+            "(prompt < ?1 OR (prompt = ?1 AND prompted = 1)) RETURNING seq"
+        )
+        return bool(self._db.execute(sql, (number, task_id)))
 
-    def take_prompted(self, task_id: str) -> bool:
-        """Whether there was one; there is none from now on."""
-        sql = "UPDATE tasks SET prompted = 0 WHERE id = ? AND prompted = 1 AND end IS NULL RETURNING seq"
-        return bool(self._db.execute(sql, (task_id,)))
+    def forgive_prompt(self, task_id: str, number: int) -> None:
+        """This prompt was shown, or answered: a todo of it is to be cleared, and none is to come."""
+        sql = (
+            "UPDATE tasks SET prompt = max(prompt, ?), prompted = iif(prompted = 1, 2, prompted) "
+            "WHERE id = ? AND end IS NULL"
+        )
+        self._db.execute(sql, (number, task_id))
+
+    def list_answered(self, limit: int) -> list[str]:
+        """Tasks that go on, and whose todo of a prompt is to be cleared."""
+        sql = "SELECT id FROM tasks WHERE end IS NULL AND prompted = 2 ORDER BY seq LIMIT ?"
+        return [str(row[0]) for row in self._db.execute(sql, (limit,))]
+
+    def settle_prompt(self, task_id: str) -> None:
+        """There is no todo of a prompt any more."""
+        self._db.execute("UPDATE tasks SET prompted = 0 WHERE id = ? AND prompted = 2", (task_id,))
 
     def settle(self, task_id: str) -> None:
         """There is no todo of this task, and none to come."""

@@ -23,4 +23,14 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.operator-paths": "a path that the operator opens or closes counts from the next task on",
         "bash.agent-stop": "the end of an agent ends its tasks, a restart of its daemons does not",
     },
+    "spec 7, wakes": {
+        "bash.wake-inline": "an end that an answer of run, status or kill shows wakes nobody",
+        "bash.wake-once": "any other end makes one todo, with exit code and last lines, and no second one",
+        "bash.wake-cleared": "an answer that shows the end clears the todo",
+        "bash.wake-caller-gone": "a caller who has left before the end came is woken",
+        "bash.wake-input": (
+            "a task that waits for input is told once a prompt, until the prompt was shown or answered"
+        ),
+        "bash.wake-socket-away": "todos wait on disk while nobody takes them, and come once",
+    },
 }

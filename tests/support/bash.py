@@ -1,4 +1,4 @@
-"""A bash surface by itself: no broker, and no in-agent socket unless one is given. Its answers, parsed."""
+"""A bash surface by itself, or beside the hyperhive surface of its agent. Its answers, parsed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shared.runtime.sockets import BACKLOG
 from shared.tasks.endings import end_all
 from tests.support.access import AgentAccess, request
+from tests.support.line_client import ask
 from tests.support.script import JsonObject
-from tests.support.units import Unit, write_private_text
+from tests.support.units import Unit, Units, running_units, write_private_text
 from tests.support.waiting import eventually
 
 LABEL = "iris"
@@ -38,9 +40,10 @@ class BashSurface:
         self.state_dir = self.home / "state"
         self.data_dir = self.home / "daemons"
         self.output_dir = self.state_dir / "harness" / "bash-tasks"
-        self.state_dir.mkdir(mode=0o700, parents=True)
-        token = secrets.token_urlsafe(32)
-        write_private_text(self.home / "token", token)
+        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self.home / "token").exists():
+            write_private_text(self.home / "token", secrets.token_urlsafe(32))
+        token = (self.home / "token").read_text()
         listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         settings = {
             "HIVE_ROOT": str(root),
@@ -58,9 +61,10 @@ class BashSurface:
             "alwaysLoad": True,
             "timeout": 45_000,
         }
-        write_private_text(self.home / "mcp.json", json.dumps({"mcpServers": {"bash": entry}}))
+        config = self.home / "bash.mcp.json"
+        write_private_text(config, json.dumps({"mcpServers": {"bash": entry}}))
         self.access = AgentAccess(
-            LABEL, NO_BROKER, self.home / "token", self.home / "mcp.json", self.state_dir, surface="bash"
+            LABEL, NO_BROKER, self.home / "token", config, self.state_dir, surface="bash"
         )
 
     def run(self, cmd: str, **more: Any) -> str:
@@ -148,14 +152,74 @@ def running_bash(**env: str) -> Iterator[BashSurface]:
         shutil.rmtree(root)
 
 
+@dataclass(frozen=True)
+class BashAgent:
+    """An agent whose tasks' todos arrive: a broker, its hyperhive surface, and its bash surface."""
+
+    units: Units
+    bash: BashSurface
+
+    @property
+    def hyperhive(self) -> Unit:
+        """The process that serves the in-agent socket."""
+        return self.units.surfaces[LABEL]
+
+    def todos(self) -> dict[str, JsonObject]:
+        """What is open at the in-agent socket, by the task's id."""
+        answer = ask(self.units.layout.agent(LABEL).agent_socket, "list_todos")
+        return {todo["key"]: todo for todo in answer["todos"] if todo["subsystem"] == "bash"}
+
+    def wait_for_todos(self, *task_ids: str) -> dict[str, JsonObject]:
+        """Until there is one of each of these tasks; answers all that there are."""
+        return eventually(
+            lambda: todos if set(task_ids) <= set(todos := self.todos()) else None,
+            within=20,
+            what=f"todos of {task_ids}",
+        )
+
+
+@contextmanager
+def running_bash_agent(**env: str) -> Iterator[BashAgent]:
+    """A hive of one agent, with a hyperhive and a bash surface; its tasks end with the block."""
+    with running_units(LABEL) as units:
+        sockets = {"HIVE_AGENT_SOCKET": str(units.layout.agent(LABEL).agent_socket)}
+        surface = BashSurface(units.layout.root, sockets | {"HIVE_URL": units.broker.url} | env)
+        try:
+            surface.unit.start()
+            yield BashAgent(units, surface)
+        finally:
+            surface.close()
+
+
+def supervisor_of(surface: BashSurface, task_id: str) -> int:
+    """The supervisor of one task: who holds its lock."""
+    lock = str(surface.data_dir / "bash-tasks" / task_id / "lock")
+    for pid in pids_named("hive-task"):
+        with suppress(OSError):
+            if lock in {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}:
+                return pid
+    raise AssertionError(f"no supervisor of {task_id}")
+
+
 def kill_supervisor_of(surface: BashSurface, task_id: str) -> None:
     """`kill -9` the supervisor of one task."""
-    lock = surface.data_dir / "bash-tasks" / task_id / "lock"
+    os.kill(supervisor_of(surface, task_id), signal.SIGKILL)
+
+
+def spawner_of(surface: BashSurface) -> int:
+    """The process that the daemon has its supervisors started by."""
+    for pid in pids_named("hive-tasks"):
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] == str(surface.unit.pid):
+                return pid
+    raise AssertionError("no spawner")
+
+
+def pids_named(name: str) -> list[int]:
+    """The processes with this in `comm`."""
+    found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and Path(entry / "comm").read_text().strip() == "hive-task":
-            with suppress(OSError):
-                links = [str(fd.readlink()) for fd in (entry / "fd").iterdir()]
-                if str(lock) in links:
-                    os.kill(int(entry.name), signal.SIGKILL)
-                    return
-    raise AssertionError(f"no supervisor of {task_id}")
+        with suppress(OSError):
+            if entry.name.isdecimal() and (entry / "comm").read_text().strip() == name:
+                found.append(int(entry.name))
+    return found

@@ -92,6 +92,10 @@ class Unit:
             self._preloaded.close()
         self.listener.close()
 
+    def descriptors(self) -> int:
+        """How many files and sockets it has open."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
     def kill(self) -> None:
         """`kill -9`, and wait for the end."""
         self.signal(signal.SIGKILL)
@@ -125,6 +129,11 @@ class Unit:
         """Kill and start again."""
         self.kill()
         self.start()
+
+    def revive(self) -> None:
+        """Start again what a failed test left dead."""
+        if self.process is None or self.process.poll() is not None:
+            self.start()
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -238,8 +247,7 @@ class Units:
     def revive(self) -> None:
         """Start what a failed test left dead."""
         for unit in (self.broker, *self.surfaces.values(), *self.bash.values()):
-            if unit.process is None or unit.process.poll() is not None:
-                unit.start()
+            unit.revive()
 
     def close(self) -> None:
         """End every process that still runs, and close the sockets."""

@@ -80,7 +80,7 @@ class BashService:
                 return await self._show(row)
             await self._engine.make_durable()
             is_waiting = self._engine.is_waiting_for_input(row.id)
-            await self._engine.show(row, is_waiting=is_waiting)
+            self._engine.show(row, is_waiting=is_waiting)
             return render_started(row, is_waiting=is_waiting)
 
     async def status(self, task_id: str, *, wait_seconds: float, page: PageRequest | None) -> str:
@@ -136,7 +136,7 @@ class BashService:
         if tails is None:
             tails = await anyio.to_thread.run_sync(self._reader.view_tails, row)
         text = render_status(row, tails, is_waiting=is_waiting)
-        await self._engine.show(row, is_waiting=is_waiting)
+        self._engine.show(row, is_waiting=is_waiting)
         return text
 
     def _check(self, cmd: str) -> str:

@@ -32,9 +32,9 @@ def become(launch: Launch, stdio: tuple[int, int, int], status: int, *, as_init:
     try:
         _reset_signals()
         keep_only(*stdio, status)
+        _die_with_parent()
         if not as_init:
             _exec(launch, stdio, status)
-        _die_with_parent()
         first = os.fork()
         if first == 0:
             _exec(launch, stdio, status)
@@ -97,7 +97,7 @@ def _reset_signals() -> None:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel end this init, and so all in its namespace, when the supervisor is gone."""
+    """Have the kernel end this process when the supervisor is gone; an init, and so all in its namespace."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

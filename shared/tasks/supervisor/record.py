@@ -94,11 +94,16 @@ def make_durable(directory: int) -> None:
 
 
 def find_end(path: Path) -> End | None:
-    """How the task ended, if that was written."""
+    """How the task ended, if that was written; an end that a loss of power has spoilt was not."""
     try:
         return cast("End", json.loads((path / END).read_bytes()))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
+
+
+def has_begun(path: Path) -> bool:
+    """Whether a supervisor that has not written an end may have started the task: it listened by then."""
+    return os.path.lexists(path / SOCKET)
 
 
 def remove_record(path: Path) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from typing import Final, NoReturn
 
 from shared.errors import HiveError
@@ -84,6 +85,8 @@ class Spawner:
 def _become(connection: int, output: int, prepared: Prepared | None) -> NoReturn:
     try:
         live(socket.socket(fileno=connection), output, prepared)
+    except Exception:  # noqa: BLE001 (a fault of ours, to be seen in the daemon's log)
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(1)
 

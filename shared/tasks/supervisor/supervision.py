@@ -27,6 +27,8 @@ _DEFAULT_PIPE_BYTES: Final = 1 << 16
 _LOOK_EVERY_SECONDS: Final = 2.0
 _QUIET_SECONDS: Final = 1.0
 _MAX_NAMED: Final = 20
+# So often it is told that a task waits for input, if none is given: some write on and on while they wait.
+_PROMPTS: Final = 3
 
 
 class Supervision:
@@ -67,6 +69,8 @@ class Supervision:
         self._last_output = self._began
         self._looked = self._began
         self._is_waiting = False
+        self._prompt = 0
+        self._prompts_left = _PROMPTS
         self._status_held = b""
         self._spools: dict[int, Spool] = {}
         self._readers: dict[int, str] = {}
@@ -116,10 +120,16 @@ class Supervision:
             text = str(command.get("text") or "").encode(errors="surrogateescape")
             wrong = self._stdin.put(text, eof=bool(command.get("eof")))
             self._is_waiting = False
+            self._prompts_left = _PROMPTS
             return {"ok": wrong is None, "error": wrong}
         if name == "state":
             self._look_at_input()
-            return {"ok": True, "waiting_for_input": self._is_waiting, "protocol": PROTOCOL}
+            return {
+                "ok": True,
+                "waiting_for_input": self._is_waiting,
+                "prompt": self._prompt,
+                "protocol": PROTOCOL,
+            }
         return {"ok": False, "error": "unknown command"}
 
     def _poll(self) -> None:
@@ -191,8 +201,10 @@ class Supervision:
         was_waiting = self._is_waiting
         after_prompt = is_quiet and any(spool.ends_within_a_line for spool in self._spools.values())
         self._is_waiting = self._stdin.is_waited_for(os.getpid(), after_prompt=after_prompt)
-        if self._is_waiting and not was_waiting:
-            self._control.announce({"event": "waiting_for_input"})
+        if self._is_waiting and not was_waiting and self._prompts_left:
+            self._prompts_left -= 1
+            self._prompt += 1
+            self._control.announce({"event": "waiting_for_input", "prompt": self._prompt})
 
     def _hear_signals(self) -> None:
         numbers = os.read(self._wakeup, 4096)

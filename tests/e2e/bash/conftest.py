@@ -6,11 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.bash import BashSurface, running_bash
+from tests.support.bash import BashAgent, BashSurface, running_bash, running_bash_agent
 
 
 @pytest.fixture(scope="module")
 def bash() -> Iterator[BashSurface]:
     """A bash surface alone, with a short grace between SIGTERM and SIGKILL."""
     with running_bash(HIVE_BASH_KILL_GRACE_SECONDS="1") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[BashAgent]:
+    """The same beside a hyperhive surface, which takes its todos."""
+    with running_bash_agent(HIVE_BASH_KILL_GRACE_SECONDS="1") as running:
         yield running
