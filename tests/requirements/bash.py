@@ -12,6 +12,7 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.leftovers-ended": "what a command leaves running is ended when it ends, and named",
         "bash.prompt-end": "the end of the command is told promptly, whoever still holds its output open",
         "bash.true-end": "the exit code, or the signal, is the command's own",
+        "bash.kill-early": "a task that is killed while it starts ends by SIGTERM as any other",
         "bash.kill-stopped": "a task that was stopped by SIGSTOP can be killed",
         "bash.kill-forker": "a task that forks without end can be killed",
         "bash.kill-again": "killing a task that has ended changes nothing and shows its end",
@@ -22,15 +23,5 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.operator-sees": "`hivectl tasks` shows what runs and how it ended, `tasks kill` ends it",
         "bash.operator-paths": "a path that the operator opens or closes counts from the next task on",
         "bash.agent-stop": "the end of an agent ends its tasks, a restart of its daemons does not",
-    },
-    "spec 7, wakes": {
-        "bash.wake-inline": "an end that an answer of run, status or kill shows wakes nobody",
-        "bash.wake-once": "any other end makes one todo, with exit code and last lines, and no second one",
-        "bash.wake-cleared": "an answer that shows the end clears the todo",
-        "bash.wake-caller-gone": "a caller who has left before the end came is woken",
-        "bash.wake-input": (
-            "a task that waits for input is told once a prompt, until the prompt was shown or answered"
-        ),
-        "bash.wake-socket-away": "todos wait on disk while nobody takes them, and come once",
     },
 }

@@ -18,8 +18,9 @@ from typing import Any
 
 from shared.runtime.sockets import BACKLOG
 from shared.tasks.endings import end_all
-from tests.support.access import AgentAccess, request
+from tests.support.access import AgentAccess, Answer, request
 from tests.support.line_client import ask
+from tests.support.quick_call import quick_call
 from tests.support.script import JsonObject
 from tests.support.units import Unit, Units, running_units, write_private_text
 from tests.support.waiting import eventually
@@ -67,9 +68,13 @@ class BashSurface:
             LABEL, NO_BROKER, self.home / "token", config, self.state_dir, surface="bash"
         )
 
+    def call(self, tool: str, /, **arguments: Any) -> Answer:
+        """A call of a tool, whatever comes of it."""
+        return quick_call(self.access, tool, arguments)
+
     def run(self, cmd: str, **more: Any) -> str:
         """`run`, which must be no error; answers its text."""
-        return self.access.call("run", cmd=cmd, **more).ok()
+        return self.call("run", cmd=cmd, **more).ok()
 
     def start(self, cmd: str, **more: Any) -> str:
         """The same without waiting; answers the id."""
@@ -77,7 +82,7 @@ class BashSurface:
 
     def status(self, task_id: str, **more: Any) -> str:
         """`status`, which must be no error; answers its text."""
-        return self.access.call("status", id=task_id, **more).ok()
+        return self.call("status", id=task_id, **more).ok()
 
     def end(self, task_id: str) -> str:
         """Wait for a task's end; answers the line that says how it stands then."""
@@ -85,11 +90,23 @@ class BashSurface:
 
     def kill(self, task_id: str) -> str:
         """`kill`, which must be no error; answers its text."""
-        return self.access.call("kill", id=task_id).ok()
+        return self.call("kill", id=task_id).ok()
+
+    def send_input(self, task_id: str, text: str | None = None, **more: Any) -> str:
+        """`send_input`, which must be no error; answers its text."""
+        return self.call("send_input", id=task_id, text=text, **more).ok()
+
+    def list(self) -> str:
+        """`list`, which must be no error; answers its text."""
+        return self.call("list").ok()
 
     def output(self, task_id: str, stream: str = "out") -> bytes:
         """What lies on disk of a stream."""
         return (self.output_dir / f"{task_id}.{stream}").read_bytes()
+
+    def wait_for_state(self, task_id: str, state: str) -> None:
+        """Until the list shows this of a task; of its end nothing counts as shown by that."""
+        eventually(lambda: f"{task_id} {state}" in self.list(), what=f"{task_id} {state}")
 
     def wait_for_output(self, task_id: str, text: bytes, stream: str = "out") -> None:
         """Until a task has written this."""

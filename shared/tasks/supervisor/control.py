@@ -29,19 +29,30 @@ def socket_path(directory: int) -> str:
 
 
 class Control:
-    """All connections of one supervisor."""
+    """All connections of one supervisor.
 
-    def __init__(self, directory: int, first: socket.socket) -> None:
+    Args:
+        directory: of the task's record.
+        first: the connection on which the launch came.
+        held: what came behind that.
+    """
+
+    def __init__(self, directory: int, first: socket.socket, held: bytes) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._listener.bind(socket_path(directory))
         self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)
         self._connections: dict[int, tuple[socket.socket, bytearray]] = {}
-        self._add(first)
+        self._add(first, held)
 
     def descriptors(self) -> Iterable[int]:
         """What to poll for reading."""
         return (self._listener.fileno(), *self._connections)
+
+    def begin(self, carry_out: Callable[[Command], Command]) -> None:
+        """Answer what came with the launch."""
+        for connection, held in list(self._connections.values()):
+            self._answer_lines(connection, held, carry_out)
 
     def serve(self, descriptor: int, carry_out: Callable[[Command], Command]) -> None:
         """Take what is ready on a descriptor of ours; `carry_out` answers one command with one reply."""
@@ -63,12 +74,12 @@ class Control:
             connection.close()
         self._connections.clear()
 
-    def _add(self, connection: socket.socket) -> None:
+    def _add(self, connection: socket.socket, held: bytes = b"") -> None:
         if len(self._connections) >= _MAX_CONNECTIONS:
             connection.close()
             return
         connection.setblocking(False)
-        self._connections[connection.fileno()] = (connection, bytearray())
+        self._connections[connection.fileno()] = (connection, bytearray(held))
 
     def _read(
         self, connection: socket.socket, held: bytearray, carry_out: Callable[[Command], Command]
@@ -84,6 +95,11 @@ class Control:
             del self._connections[connection.fileno()]
             connection.close()
             return
+        self._answer_lines(connection, held, carry_out)
+
+    def _answer_lines(
+        self, connection: socket.socket, held: bytearray, carry_out: Callable[[Command], Command]
+    ) -> None:
         while (end := held.find(b"\n")) >= 0:
             line = bytes(held[:end])
             del held[: end + 1]

@@ -14,6 +14,8 @@ NATURAL_SECONDS: Final = 0.2
 # And has this after SIGTERM, as nobody waits for anything but the end.
 LEFTOVER_GRACE_SECONDS: Final = 1.0
 _KILL_EVERY_SECONDS: Final = 0.05
+# A task that is only beginning has no process yet that SIGTERM could reach.
+_TERM_AGAIN_SECONDS: Final = 0.01
 _GIVE_UP_SECONDS: Final = 5.0
 
 
@@ -29,8 +31,9 @@ class Ending:
         self._init = init
         self._kill_at = time.monotonic() + grace_seconds
         self._give_up_at: float | None = None
+        self._term_at: float | None = None
         self.is_given_up = False
-        tree.signal_all(self._root, signal.SIGTERM, but=init)
+        self._terminate()
 
     def hasten(self, grace_seconds: float) -> None:
         """Let the rest have no more than this."""
@@ -39,13 +42,16 @@ class Ending:
     @property
     def due_at(self) -> float:
         """When `go_on` has something to do, on the monotonic clock."""
-        return self._kill_at
+        return self._kill_at if self._term_at is None else min(self._term_at, self._kill_at)
 
     def go_on(self) -> None:
         """Do what is due."""
         now = time.monotonic()
         if now < self._kill_at:
+            if self._term_at is not None and now >= self._term_at:
+                self._terminate()
             return
+        self._term_at = None
         self._give_up_at = self._give_up_at or now + _GIVE_UP_SECONDS
         if now >= self._give_up_at:
             self.is_given_up = True
@@ -56,6 +62,10 @@ class Ending:
         else:
             # It is a child that has not been waited for: its number cannot be another's.
             os.kill(self._init, signal.SIGKILL)
+
+    def _terminate(self) -> None:
+        is_heard = tree.signal_all(self._root, signal.SIGTERM, but=self._init) > 0
+        self._term_at = None if is_heard else time.monotonic() + _TERM_AGAIN_SECONDS
 
     def survivors(self) -> list[str]:
         """What is still there."""

@@ -30,9 +30,9 @@ def live(connection: socket.socket, output: int, prepared: Prepared | None) -> N
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_NAME, b"hive-task")
     wakeup = _hear_signals()
-    launch = _read_launch(connection)
+    launch, more = _read_launch(connection)
     directory = os.open(launch["directory"], _DIRECTORY)
-    control = Control(directory, connection)
+    control = Control(directory, connection, more)
     control.announce({"event": "started"})
     supervision = _start(launch, prepared, control, directory=directory, output=output, wakeup=wakeup)
     end = supervision.run() if isinstance(supervision, Supervision) else supervision
@@ -100,12 +100,14 @@ def _hear_signals() -> int:
     return reader
 
 
-def _read_launch(connection: socket.socket) -> Launch:
+def _read_launch(connection: socket.socket) -> tuple[Launch, bytes]:
+    """What to run, and what of the commands for it has come with that."""
     held = b""
-    while not held.endswith(b"\n"):
+    while b"\n" not in held:
         chunk = connection.recv(1 << 16)
         if not chunk or len(held) > MAX_LINE_BYTES:
             # The daemon is gone before it asked for anything.
             os._exit(1)
         held += chunk
-    return cast("Launch", json.loads(held))
+    line, _, more = held.partition(b"\n")
+    return cast("Launch", json.loads(line)), more

@@ -92,9 +92,12 @@ class Supervision:
         self._stdin = Stdin(is_open=launch["stdin"])
         self._status, status = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._status, False)
+        # What is forked would take a signal for one of ours until it has undone our handlers.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self._child = fork((self._stdin.child, *writers, status))
         if self._child == 0:
             child.become(launch, (self._stdin.child, writers[0], writers[1]), status, as_init=has_init)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         with contextlib.suppress(OSError):
             take_back()
         self._init = self._child if has_init else None
@@ -103,6 +106,7 @@ class Supervision:
 
     def run(self) -> End:
         """Stay until the task has ended and all it started is gone; returns the end, not yet written."""
+        self._control.begin(self.carry_out)
         while not self._is_gone and not (self._ending and self._ending.is_given_up):
             self._poll()
             self._keep_time()

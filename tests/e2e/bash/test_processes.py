@@ -107,6 +107,13 @@ def test_a_zombie_of_a_task_does_not_hold_it_up(bash: BashSurface) -> None:
     assert state_of(bash.run(cmd, wait_seconds=20)).startswith("done, exit code 0")
 
 
+@pytest.mark.requirement("bash.kill-early")
+def test_a_task_that_is_killed_as_it_starts_is_told_so_and_not_left_to_its_grace(bash: BashSurface) -> None:
+    for _ in range(20):
+        task = bash.start("sleep 1000")
+        assert state_of(bash.kill(task)).startswith("killed, signal 15 (SIGTERM)")
+
+
 @pytest.mark.requirement("bash.kill-stopped")
 def test_a_task_that_has_stopped_itself_can_be_killed(bash: BashSurface, marker: str) -> None:
     task = bash.start(f"echo ready; kill -STOP $$; sleep {marker}")

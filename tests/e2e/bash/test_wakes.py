@@ -72,7 +72,7 @@ def test_an_answer_that_shows_the_end_clears_its_todo(agent: BashAgent, tool: st
     task = agent.bash.start("exit 5")
     agent.wait_for_todos(task)
 
-    assert state_of(agent.bash.access.call(tool, id=task).ok()).startswith("done, exit code 5")
+    assert state_of(agent.bash.call(tool, id=task).ok()).startswith("done, exit code 5")
 
     eventually(lambda: task not in agent.todos(), what="cleared")
     assert task not in agent.wait_for_todos(_say_last(agent))
@@ -84,7 +84,7 @@ def test_a_page_or_the_list_does_not_count_as_having_shown_the_end(agent: BashAg
     agent.wait_for_todos(task)
 
     agent.bash.status(task, stream="out")
-    agent.bash.access.call("list").ok()
+    agent.bash.list()
 
     _say_last(agent)
     assert task in agent.todos()
@@ -97,7 +97,7 @@ def test_a_killed_task_and_a_status_that_waits_wake_nobody(agent: BashAgent) -> 
     with ThreadPoolExecutor(1) as threads:
         answer = threads.submit(agent.bash.status, awaited, wait_seconds=30)
         agent.bash.kill(killed)
-        agent.bash.access.call("send_input", id=awaited, text="go\n").ok()
+        agent.bash.send_input(awaited, "go\n")
         first = answer.result()
 
     # A task that waits for input ends the wait as well.
@@ -121,7 +121,7 @@ def test_a_caller_who_has_left_is_woken(agent: BashAgent) -> None:
 
     anyio.run(leave)
     eventually(lambda: agent.bash.unit.descriptors() <= held, what="the daemon has hung up, too")
-    agent.bash.access.call("send_input", id=task, text="go\n").ok()
+    agent.bash.send_input(task, "go\n")
 
     assert "exit code 7" in agent.wait_for_todos(task)[task]["summary"]
 
@@ -133,10 +133,10 @@ def test_a_task_that_waits_for_input_says_so_once_until_it_gets_some(agent: Bash
     first = agent.wait_for_todos(task)[task]
     assert "waits for input" in first["summary"]
     assert "name?" in first["detail"]
-    agent.bash.access.call("send_input", id=task, text="iris\n").ok()
+    agent.bash.send_input(task, "iris\n")
     eventually(lambda: "age?" in agent.todos().get(task, first)["detail"], what="the second prompt")
     assert agent.todos()[task]["id"] != first["id"]
-    agent.bash.access.call("send_input", id=task, text="7\n").ok()
+    agent.bash.send_input(task, "7\n")
 
     eventually(lambda: "exit code 8" in agent.todos().get(task, first)["summary"])
 
@@ -162,7 +162,7 @@ def test_todos_wait_on_disk_while_nobody_takes_them(agent: BashAgent) -> None:
     tasks = [agent.bash.start(f"exit {number}") for number in range(3)]
     seen = agent.bash.start("exit 9")
     for task in (*tasks, seen):
-        eventually(lambda task=task: f"{task} done" in agent.bash.access.call("list").ok())
+        agent.bash.wait_for_state(task, "done")
     agent.bash.status(seen)
     agent.bash.unit.restart()
 

@@ -1,0 +1,19 @@
+"""What becomes of the bash surface's tasks over restarts, what wakes their agent, and what bounds them."""
+
+from __future__ import annotations
+
+ROWS: dict[str, dict[str, str]] = {
+    "spec 7, restarts": {
+        "bash.daemon-killed": "tasks outlive their daemon, killed or stopped; true ends, told once",
+    },
+    "spec 7, wakes": {
+        "bash.wake-inline": "an end that an answer of run, status or kill shows wakes nobody",
+        "bash.wake-once": "any other end makes one todo, with exit code and last lines, and no second one",
+        "bash.wake-cleared": "an answer that shows the end clears the todo",
+        "bash.wake-caller-gone": "a caller who has left before the end came is woken",
+        "bash.wake-input": (
+            "a task that waits for input is told once a prompt, until the prompt was shown or answered"
+        ),
+        "bash.wake-socket-away": "todos wait on disk while nobody takes them, and come once",
+    },
+}
