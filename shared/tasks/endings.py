@@ -27,6 +27,7 @@ NOT_BEGUN: Final = "its supervisor was killed before it began, again and again; 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # What a supervisor may take beyond the grace until it gives up.
 _EXTRA_SECONDS: Final = 7.0
+_LOOK_EVERY_SECONDS: Final = 0.01
 
 
 def machine_boot() -> str:
@@ -68,7 +69,10 @@ def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
     asked = [connection for path in held if (connection := _ask_to_end(path, reason, grace_seconds))]
     deadline = time.monotonic() + grace_seconds + _EXTRA_SECONDS
     _wait_for_all(asked, deadline)
-    return [path.name for path in held if record.is_held(path)]
+    # One that hung up, or did not answer as it was about to end, may have a last thing to do.
+    while (left := [path.name for path in held if record.is_held(path)]) and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY_SECONDS)
+    return left
 
 
 def find_running(data_dir: Path) -> dict[str, list[str]]:

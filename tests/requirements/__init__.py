@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.requirements import bash, delivery, hive, output, sandbox, tools
+from tests.requirements import bash, delivery, hive, output, sandbox, tasks, tools
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ GUARANTEES: dict[str, str] = {
 
 REQUIREMENTS: dict[str, Requirement] = {
     name: Requirement(source, text)
-    for family in (tools, delivery, hive, bash, output, sandbox)
+    for family in (tools, delivery, hive, bash, output, sandbox, tasks)
     for source, rows in family.ROWS.items()
     for name, text in rows.items()
 }
