@@ -15,8 +15,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import NodeManager, WorkerController
 
-# Tests mostly wait, so there is a process more than cores. On two cores a fourth gains 2 % over three, and three
-# gain 25 % over two; with too many, what is bounded by time runs out.
+# Tests mostly wait, so there is a process more than cores. On two cores three take a quarter less time than
+# two, and four save nothing more; with too many, what is bounded by time runs out.
 MAX_WORKERS = 4
 # For what a process of tests stops when the run is cut off. Its own end would come after 15 s (execnet).
 END_SECONDS = 20
