@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import resource
 import signal
-from typing import Final, NoReturn
+from typing import Final, NoReturn, cast
 
 from shared.tasks.model import Launch
 from shared.tasks.supervisor.kernel import PR_SET_PDEATHSIG, prctl
@@ -19,6 +20,7 @@ from shared.tasks.supervisor.kernel import PR_SET_PDEATHSIG, prctl
 EXIT_NOT_STARTED: Final = 127
 _UMASK: Final = 0o022
 _ABOVE: Final = 16
+_STDERR: Final = 2
 _LIMITS: Final = {
     "memory_bytes": resource.RLIMIT_DATA,
     "cpu_seconds": resource.RLIMIT_CPU,
@@ -27,24 +29,60 @@ _LIMITS: Final = {
 }
 
 
-def become(launch: Launch, stdio: tuple[int, int, int], status: int, *, as_init: bool) -> NoReturn:
-    """Be the task; with `as_init` be the first of its pid namespace, which starts it and reaps orphans."""
+def wait_and_become(go: int, stdio: tuple[int, int, int], status: int, *, as_init: bool) -> NoReturn:
+    """Wait for a launch on `go`, then be the task; with `as_init` the init that starts it and buries."""
     try:
         _reset_signals()
-        keep_only(*stdio, status)
+        keep_only(*stdio, status, go)
         _die_with_parent()
+        with open(go, "rb") as launches:
+            text = launches.read()
+        if not text:
+            # The supervisor was not needed.
+            os._exit(0)
+        launch = cast("Launch", json.loads(text))
+        if not launch["stdin"]:
+            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            os.close(stdio[0])
+            stdio = (nothing, stdio[1], stdio[2])
         if not as_init:
             _exec(launch, stdio, status)
-        first = os.fork()
-        if first == 0:
-            _exec(launch, stdio, status)
-        for descriptor in set(stdio):
+        first = _start(launch, stdio, status)
+        for descriptor in stdio:
             os.close(descriptor)
         _reap_all(first, status)
     except OSError as exc:
         _tell(status, f"E start {exc.errno}\n")
     except BaseException:  # noqa: BLE001 (there is nothing to return to)
         _tell(status, "E start 0\n")
+    os._exit(EXIT_NOT_STARTED)
+
+
+def _start(launch: Launch, stdio: tuple[int, int, int], status: int) -> int:
+    """Start the first process; returns its id, or that of one that has told what was wrong."""
+    if launch["limits"] or min(stdio) <= _STDERR:
+        # They are for it alone: this process could not make one under them.
+        first = os.fork()
+        if first == 0:
+            _exec(launch, stdio, status)
+        return first
+    what = "cwd"
+    try:
+        os.umask(_UMASK)
+        os.chdir(launch["cwd"])
+        what = "exec"
+        # As vfork does it: this process's memory is not copied for what only executes a program.
+        return os.posix_spawn(
+            launch["argv"][0],
+            launch["argv"],
+            launch["env"],
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)],
+            setsid=True,
+        )
+    except OSError as exc:
+        _tell(status, f"E {what} {exc.errno}\n")
+    except ValueError:
+        _tell(status, f"E {what} 0\n")
     os._exit(EXIT_NOT_STARTED)
 
 

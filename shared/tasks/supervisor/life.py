@@ -8,33 +8,49 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterable
-from functools import partial
 from typing import Final, NoReturn, cast
 
-from shared.sandbox import Kind, Prepared, SandboxFailed, fork_into
+from shared.sandbox import Prepared, SandboxFailed
 from shared.tasks.model import PROTOCOL, End, Launch, TaskState
 from shared.tasks.supervisor import record
+from shared.tasks.supervisor.body import Body
 from shared.tasks.supervisor.control import MAX_LINE_BYTES, Control
 from shared.tasks.supervisor.failures import NO_ROOM, explain, explain_fork
 from shared.tasks.supervisor.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, prctl
 from shared.tasks.supervisor.supervision import Supervision
 
-_TEMPORARY: Final = "/tmp"  # noqa: S108 (where tasks are not isolated)
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DESCRIPTORS: Final = 3
 
 
-def live(connection: socket.socket, output: int, prepared: Prepared | None) -> NoReturn:
-    """Supervise the task that the daemon asks for, then end. Runs in a fresh fork, with one thread."""
+def stand_by(spawner: socket.socket, prepared: Prepared | None) -> NoReturn:
+    """Get ready for a task, wait for one, supervise it, then end. Runs in a fresh fork, with one thread.
+
+    Args:
+        spawner: on it come the descriptors of a task that is asked for: the daemon's connection, the lock,
+            the directory of its output. It ends when none will come.
+        prepared: its sandbox; None for none.
+    """
     os.setsid()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    prctl(PR_SET_NAME, b"hive-task")
+    prctl(PR_SET_NAME, b"hive-standby")
     wakeup = _hear_signals()
+    body = _make_body(prepared)
+    message, descriptors, _, _ = socket.recv_fds(spawner, 1, DESCRIPTORS)
+    if not message:
+        os._exit(0)
+    spawner.close()
+    prctl(PR_SET_NAME, b"hive-task")
+    connection, _lock, output = descriptors
+    _live(socket.socket(fileno=connection), output, body, wakeup)
+
+
+def _live(connection: socket.socket, output: int, body: Body | str, wakeup: int) -> NoReturn:
     launch, more = _read_launch(connection)
     directory = os.open(launch["directory"], _DIRECTORY)
     control = Control(directory, connection, more)
     control.announce({"event": "started"})
-    supervision = _start(launch, prepared, control, directory=directory, output=output, wakeup=wakeup)
+    supervision = _begin(launch, body, control, directory=directory, output=output, wakeup=wakeup)
     end = supervision.run() if isinstance(supervision, Supervision) else supervision
     record.write_end(directory, end)
     # The daemon may answer now; what only a loss of power could undo follows before this process ends.
@@ -47,30 +63,28 @@ def live(connection: socket.socket, output: int, prepared: Prepared | None) -> N
     os._exit(0)
 
 
-def _start(
-    launch: Launch, prepared: Prepared | None, control: Control, *, directory: int, output: int, wakeup: int
+def _begin(
+    launch: Launch, body: Body | str, control: Control, *, directory: int, output: int, wakeup: int
 ) -> Supervision | End:
     began = time.time()
+    if isinstance(body, str):
+        return _fail(body, began)
     try:
         record.take_room(directory)
-        launch["env"].setdefault("TMPDIR", prepared.temporary if prepared else _TEMPORARY)
-        has_init = prepared is not None and prepared.isolation.kind is Kind.NAMESPACES
-        return Supervision(
-            launch,
-            output=output,
-            fork=partial(_fork, prepared),
-            has_init=has_init,
-            control=control,
-            wakeup=wakeup,
-        )
-    except SandboxFailed as exc:
-        return _fail(explain_fork(exc.errno) if exc.errno in NO_ROOM else exc.message, began)
+        launch["env"].setdefault("TMPDIR", body.temporary)
+        return Supervision(launch, body, output=output, control=control, wakeup=wakeup)
     except OSError as exc:
         return _fail(explain(launch, "start", exc.errno or 0), began)
 
 
-def _fork(prepared: Prepared | None, keep: Iterable[int]) -> int:
-    return os.fork() if prepared is None else fork_into(prepared, keep=keep)
+def _make_body(prepared: Prepared | None) -> Body | str:
+    """The task's side of the fork, or why there can be none."""
+    try:
+        return Body(prepared)
+    except SandboxFailed as exc:
+        return explain_fork(exc.errno) if exc.errno in NO_ROOM else exc.message
+    except OSError as exc:
+        return explain_fork(exc.errno or 0)
 
 
 def _fail(reason: str, began: float) -> End:

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -20,11 +21,10 @@ from shared.errors import HiveError
 from shared.sandbox import Policy, Prepared, detect, prepare
 from shared.tasks.supervisor.failures import explain_fork
 from shared.tasks.supervisor.kernel import PR_SET_DUMPABLE, PR_SET_NAME, prctl
-from shared.tasks.supervisor.life import live
+from shared.tasks.supervisor.life import DESCRIPTORS, stand_by
 from shared.tasks.supervisor.memory import offer_self
 from shared.tasks.supervisor.protocol import NO_POLICY
 
-DESCRIPTORS: Final = 3
 _REQUEST_BYTES: Final = 1 << 17
 
 
@@ -35,9 +35,11 @@ class Spawner:
         self._requests = requests
         self._policy = NO_POLICY
         self._prepared: Prepared | None = None
+        # A supervisor that is ready for a task under that policy.
+        self._standby: socket.socket | None = None
 
     def serve(self) -> None:
-        """Fork a supervisor a request."""
+        """Give each request a supervisor. One is always ready for the next, as far as time allows."""
         prctl(PR_SET_NAME, b"hive-tasks")
         prctl(PR_SET_DUMPABLE, 0)
         with contextlib.suppress(OSError):
@@ -56,35 +58,60 @@ class Spawner:
                 return
             if not request:
                 return
-            connection = descriptors[0]
             try:
-                self._fork(request, *descriptors)
+                self._give(request, descriptors)
             except HiveError as exc:
-                _refuse(connection, exc.message)
+                _refuse(descriptors[0], exc.message)
             except OSError as exc:
-                _refuse(connection, explain_fork(exc.errno or 0))
+                _refuse(descriptors[0], explain_fork(exc.errno or 0))
             for descriptor in descriptors:
                 os.close(descriptor)
+            if self._standby is None and not select.select([self._requests], [], [], 0)[0]:
+                with contextlib.suppress(OSError):
+                    self._standby = self._fork()
 
-    def _fork(self, policy: bytes, connection: int, _lock: int, output: int) -> None:
-        prepared = self._prepare(policy)
-        if os.fork() == 0:
-            self._requests.close()
-            _become(connection, output, prepared)
+    def _give(self, policy: bytes, descriptors: list[int]) -> None:
+        """Give a task to the supervisor that stands by, or to a new one."""
+        self._prepare(policy)
+        standby, self._standby = self._standby, None
+        if standby is not None:
+            with standby, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(standby, [b"1"], descriptors)
+                return
+        with self._fork() as fresh:
+            socket.send_fds(fresh, [b"1"], descriptors)
 
-    def _prepare(self, policy: bytes) -> Prepared | None:
-        """The policy thought through: the one before serves as long as it is the same and still true."""
-        if policy == NO_POLICY:
-            return None
-        if policy != self._policy or self._prepared is None or not self._prepared.is_current():
-            self._prepared = prepare(Policy.from_json(os.fsdecode(policy)), detect())
-            self._policy = policy
-        return self._prepared
+    def _fork(self) -> socket.socket:
+        """A new supervisor, which gets ready."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                pid = os.fork()
+            except OSError:
+                ours.close()
+                raise
+            if pid == 0:
+                ours.close()
+                self._requests.close()
+                _become(theirs, self._prepared)
+        return ours
+
+    def _prepare(self, policy: bytes) -> None:
+        """Think the policy through: the one before serves as long as it is the same and still true."""
+        if policy == self._policy and (self._prepared is None or self._prepared.is_current()):
+            return
+        if self._standby is not None:
+            self._standby.close()
+            self._standby = None
+        self._prepared = (
+            None if policy == NO_POLICY else prepare(Policy.from_json(os.fsdecode(policy)), detect())
+        )
+        self._policy = policy
 
 
-def _become(connection: int, output: int, prepared: Prepared | None) -> NoReturn:
+def _become(spawner: socket.socket, prepared: Prepared | None) -> NoReturn:
     try:
-        live(socket.socket(fileno=connection), output, prepared)
+        stand_by(spawner, prepared)
     except Exception:  # noqa: BLE001 (a fault of ours, to be seen in the daemon's log)
         sys.excepthook(*sys.exc_info())
     finally:

@@ -23,19 +23,18 @@ _READ: Final = {"x86_64": "0", "aarch64": "63", "riscv64": "63"}.get(platform.ma
 
 
 class Stdin:
-    """The supervisor's end of a task's input; `child` is the task's, to be closed once given away."""
+    """The supervisor's end of a task's input: a pipe's writing end, closed at once unless `is_open`."""
 
-    def __init__(self, *, is_open: bool) -> None:
-        self._write: int | None = None
+    def __init__(self, write: int, *, is_open: bool) -> None:
+        self._write: int | None = write
         self._held = bytearray()
         self._ends = False
-        self._link = ""
+        # Both ends of a pipe are called the same.
+        self._link = str(Path(f"/proc/self/fd/{write}").readlink()) if is_open else ""
         if is_open:
-            self.child, self._write = os.pipe2(os.O_CLOEXEC)
-            os.set_blocking(self._write, False)
-            self._link = str(Path(f"/proc/self/fd/{self.child}").readlink())
+            os.set_blocking(write, False)
         else:
-            self.child = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            self.close()
 
     @property
     def wants_to_write(self) -> int | None:

@@ -8,19 +8,17 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
 from typing import Final
 
 from shared.tasks.model import PROTOCOL, End, Launch, TaskState
 from shared.tasks.output.spool import Spool
-from shared.tasks.supervisor import child, tree
+from shared.tasks.supervisor import tree
+from shared.tasks.supervisor.body import Body
 from shared.tasks.supervisor.control import Command, Control
 from shared.tasks.supervisor.ending import LEFTOVER_GRACE_SECONDS, NATURAL_SECONDS, Ending
 from shared.tasks.supervisor.failures import explain
-from shared.tasks.supervisor.memory import take_back
 from shared.tasks.supervisor.stdin import Stdin
 
-STREAMS: Final = ("out", "err")
 _PIPE_BYTES: Final = 1 << 20
 # pipe(7).
 _DEFAULT_PIPE_BYTES: Final = 1 << 16
@@ -36,23 +34,13 @@ class Supervision:
 
     Args:
         launch: what was asked for.
+        body: the process that becomes the task.
         output: where its output goes.
-        fork: like `os.fork`, but the child is in the sandbox and keeps only the descriptors that are given.
-        has_init: whether that child is the first of a pid namespace of its own.
         control: where commands come from and events go.
         wakeup: the reading end of the pipe that signals are written to.
     """
 
-    def __init__(
-        self,
-        launch: Launch,
-        *,
-        output: int,
-        fork: Callable[[tuple[int, ...]], int],
-        has_init: bool,
-        control: Control,
-        wakeup: int,
-    ) -> None:
+    def __init__(self, launch: Launch, body: Body, *, output: int, control: Control, wakeup: int) -> None:
         self._launch = launch
         self._wakeup = wakeup
         self._control = control
@@ -73,36 +61,18 @@ class Supervision:
         self._prompts_left = _PROMPTS
         self._status_held = b""
         self._spools: dict[int, Spool] = {}
-        self._readers: dict[int, str] = {}
-        self._start(output, fork, has_init=has_init)
-
-    def _start(self, output: int, fork: Callable[[tuple[int, ...]], int], *, has_init: bool) -> None:
-        launch = self._launch
-        writers: list[int] = []
-        for stream in STREAMS:
-            reader, writer = os.pipe2(os.O_CLOEXEC)
-            os.set_blocking(reader, False)
-            self._readers[reader] = stream
-            name = f"{launch['id']}.{stream}"
-            cap = launch["output_bytes"] // len(STREAMS)
-            self._spools[reader] = Spool(output, name, cap, floor_bytes=launch["min_free_bytes"])
-            writers.append(writer)
+        self._readers = body.readers
         self._open = set(self._readers)
         self._widened: set[int] = set()
-        self._stdin = Stdin(is_open=launch["stdin"])
-        self._status, status = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._status, False)
-        # What is forked would take a signal for one of ours until it has undone our handlers.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        self._child = fork((self._stdin.child, *writers, status))
-        if self._child == 0:
-            child.become(launch, (self._stdin.child, writers[0], writers[1]), status, as_init=has_init)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        with contextlib.suppress(OSError):
-            take_back()
-        self._init = self._child if has_init else None
-        for descriptor in (self._stdin.child, *writers, status):
-            os.close(descriptor)
+        self._status = body.status
+        self._child = body.pid
+        self._init = body.pid if body.has_init else None
+        cap = launch["output_bytes"] // len(self._readers)
+        for reader, stream in self._readers.items():
+            name = f"{launch['id']}.{stream}"
+            self._spools[reader] = Spool(output, name, cap, floor_bytes=launch["min_free_bytes"])
+        self._stdin = Stdin(body.stdin, is_open=launch["stdin"])
+        body.begin(launch)
 
     def run(self) -> End:
         """Stay until the task has ended and all it started is gone; returns the end, not yet written."""
