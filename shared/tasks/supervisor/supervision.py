@@ -20,6 +20,8 @@ from shared.tasks.supervisor.failures import explain
 from shared.tasks.supervisor.stdin import Stdin
 
 _PIPE_BYTES: Final = 1 << 20
+# Of one stream, when it is full each time; then it is the others' turn.
+_STEPS_AT_ONCE: Final = 16
 # pipe(7).
 _DEFAULT_PIPE_BYTES: Final = 1 << 16
 _LOOK_EVERY_SECONDS: Final = 2.0
@@ -152,14 +154,19 @@ class Supervision:
             self._look_at_input()
 
     def _take(self, reader: int) -> None:
-        taken = self._spools[reader].pump(reader)
-        if taken == 0:
-            self._open.discard(reader)
-        elif taken:
-            self._last_output = time.monotonic()
-            self._is_waiting = False
-            if taken >= _DEFAULT_PIPE_BYTES and reader not in self._widened:
-                self._widen(reader)
+        spool = self._spools[reader]
+        for _ in range(_STEPS_AT_ONCE):
+            taken = spool.pump(reader)
+            if taken == 0:
+                self._open.discard(reader)
+            elif taken:
+                self._last_output = time.monotonic()
+                self._is_waiting = False
+                if taken >= _DEFAULT_PIPE_BYTES:
+                    if reader not in self._widened:
+                        self._widen(reader)
+                    continue
+            return
 
     def _widen(self, reader: int) -> None:
         """Give a task that writes much a larger pipe: fewer turns of both sides then move it."""
