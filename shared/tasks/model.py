@@ -9,9 +9,12 @@ from typing import Final, TypedDict
 
 from shared.wire.task_state import TaskState
 
-__all__ = ["PROTOCOL", "End", "Launch", "TaskState"]
+__all__ = ["PROTOCOL", "End", "Launch", "StreamRecord", "TaskState"]
 
 PROTOCOL: Final = 1
+
+
+StreamRecord = dict[str, int | str | bool | None]
 
 
 class Launch(TypedDict):
@@ -48,4 +51,4 @@ class End(TypedDict):
     duration_ms: int
     leftovers: list[str]
     survivors: list[str]
-    streams: dict[str, dict[str, int | str | bool | None]]
+    streams: dict[str, StreamRecord]

@@ -24,4 +24,12 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.operator-paths": "a path that the operator opens or closes counts from the next task on",
         "bash.agent-stop": "the end of an agent ends its tasks, a restart of its daemons does not",
     },
+    "spec 7, output": {
+        "bash.output-capped": "a task keeps no more on disk than its cap, whatever it writes",
+        "bash.output-ends": "what fits is kept byte for byte; of more the first and the last, and it is said",
+        "bash.memory-bounded": "the daemon's memory does not grow with a task's output",
+        "bash.answer-bounded": "an answer is bounded and readable, whatever was written",
+        "bash.pages": "pages of a stream follow each other without a gap",
+        "bash.grep": "lines are searched by a regular expression, in bounded time",
+    },
 }

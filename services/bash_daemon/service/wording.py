@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.prose import count, fence, make_nonce, one_line
-from shared.tasks.model import End, TaskState
+from shared.tasks.model import End, StreamRecord, TaskState
 from shared.tasks.output.search import Match, SearchResult
 from shared.tasks.output.views import View
 from shared.tasks.registry import TaskRow
@@ -57,7 +57,8 @@ def render_status(row: TaskRow, tails: Tails | Swept, *, is_waiting: bool) -> st
         return "\n".join([*lines, _say_swept(tails.why)])
     nonce = make_nonce(view.text for view in tails.views.values())
     for stream, view in tails.views.items():
-        lines += _render_tail(stream, view, tails.paths[stream], nonce)
+        dropped = row.end["streams"].get(stream) if row.end else None
+        lines += _render_tail(stream, view, tails.paths[stream], nonce, dropped)
     return "\n".join(lines)
 
 
@@ -180,7 +181,7 @@ def _describe_remains(end: End | None) -> list[str]:
     return lines
 
 
-def _render_tail(stream: str, view: View, path: str, nonce: str) -> list[str]:
+def _render_tail(stream: str, view: View, path: str, nonce: str, end: StreamRecord | None) -> list[str]:
     name = NAMES[stream]
     if view.removed:
         return [f"{name}: {path} was removed or replaced while the task ran"]
@@ -188,7 +189,11 @@ def _render_tail(stream: str, view: View, path: str, nonce: str) -> list[str]:
         return [f"{name}: empty"]
     part = "" if view.offset == 0 and not view.dropped else "the end of "
     lines = [f"{name}: {part}{count(view.total_bytes, 'byte')}, {path}"]
-    if view.dropped:
+    if end and end["dropped_bytes"]:
+        lines.append(
+            f"{end['dropped_bytes']} bytes from byte {end['head_bytes']} on were not kept ({end['reason']})."
+        )
+    elif view.dropped:
         lines.append(_say_dropped(view))
     return [*lines, fence(view.text.removesuffix("\n"), nonce)]
 

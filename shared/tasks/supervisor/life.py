@@ -53,11 +53,11 @@ def _live(connection: socket.socket, output: int, body: Body | str, wakeup: int)
     supervision = _begin(launch, body, control, directory=directory, output=output, wakeup=wakeup)
     end = supervision.run() if isinstance(supervision, Supervision) else supervision
     record.write_end(directory, end)
+    if isinstance(supervision, Supervision):
+        supervision.merge()
     # The daemon may answer now; what only a loss of power could undo follows before this process ends.
     control.announce({"event": "ended", "end": end})
     record.make_durable(directory)
-    if isinstance(supervision, Supervision):
-        supervision.merge()
     with contextlib.suppress(FileNotFoundError):
         os.unlink(record.SOCKET, dir_fd=directory)
     os._exit(0)
