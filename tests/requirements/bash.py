@@ -32,4 +32,13 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.pages": "pages of a stream follow each other without a gap",
         "bash.grep": "lines are searched by a regular expression, in bounded time",
     },
+    "spec 7, tools": {
+        "bash.definitions": "the definitions are as reviewed, and short",
+        "bash.arguments": "a wrong argument starts nothing and is refused with what is right",
+        "bash.cannot-start": "what cannot be started is `failed`, with the reason",
+        "bash.surroundings": "a task has the documented environment, no descriptor more and no terminal",
+        "bash.input": "input is sent and ended; where it cannot be, the error says why",
+        "bash.input-recognised": "a task that waits for input is recognised and said",
+        "bash.alone": "the surface serves both eras without broker and in-agent socket",
+    },
 }
