@@ -156,7 +156,11 @@ def _up(section: Section) -> Iterator[Row]:
 
 
 def _tools_list(section: Section) -> Iterator[Row]:
-    yield "`tools/list`", "", f"**{section['bytes']:,}** bytes, {len(section['bytes_a_tool'])} tools"
+    yield (
+        "`tools/list` of all surfaces",
+        "",
+        f"**{section['bytes']:,}** bytes, {len(section['bytes_a_tool'])} tools",
+    )
 
 
 def _tasks(section: Section) -> Iterator[Row]:

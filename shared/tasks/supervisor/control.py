@@ -21,6 +21,7 @@ Command = dict[str, Any]
 MAX_LINE_BYTES: Final = 1 << 20
 _BACKLOG: Final = 8
 _MAX_CONNECTIONS: Final = 16
+_CONNECT_SECONDS: Final = 1.0
 
 
 def socket_path(directory: int) -> str:
@@ -119,14 +120,15 @@ def _answer(line: bytes, carry_out: Callable[[Command], Command]) -> Command:
 
 
 def connect(path: Path) -> socket.socket:
-    """Connect to the supervisor of a task by its directory.
+    """Connect to the supervisor of a task by its directory; a second is the limit of this and later calls.
 
     Raises:
-        OSError: `ENOENT` or `ECONNREFUSED` when there is none.
+        OSError: `ENOENT` or `ECONNREFUSED` when there is none, `TimeoutError` when it does not take it.
     """
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
+        connection.settimeout(_CONNECT_SECONDS)
         connection.connect(socket_path(directory))
     except OSError:
         connection.close()
