@@ -34,6 +34,8 @@ UNREAD_FACTOR: Final = 4
 _ROW_FACTOR: Final = 8
 _PAGE: Final = 100
 _FREED_AT_ONCE: Final = 10
+# A task may keep this part of what is left.
+_SHARES: Final = 4
 _BLOCK_BYTES: Final = 4_096
 EXPIRED: Final = "it was kept long enough"
 MADE_ROOM: Final = "newer tasks needed the room"
@@ -89,10 +91,10 @@ class TaskStorage:
 
     async def make_room(self, task_id: str) -> int:
         """How many bytes of output a new task may keep. Old results that were read go for it."""
-        if self._find_left() < self._limits.output_bytes:
+        if self._find_left() < self._wanted:
             await anyio.to_thread.run_sync(self._free)
-        # A part of what is left, so that there is some for all who come while this one runs.
-        granted = min(self._limits.output_bytes, max(LEAST_BYTES, self._find_left() // 8))
+        # A part of what is left, so that there is some for those who come while this one runs.
+        granted = min(self._limits.output_bytes, max(LEAST_BYTES, self._find_left() // _SHARES))
         self._granted[task_id] = granted
         return granted
 
@@ -135,12 +137,17 @@ class TaskStorage:
                     self._remove(row, EXPIRED)
         self._registry.forget(before=now - kept * _ROW_FACTOR)
 
+    @property
+    def _wanted(self) -> int:
+        """What should be free, so that a task may keep all that one may."""
+        return min(self._limits.output_bytes * _SHARES, self._limits.quota_bytes // 2)
+
     def _find_left(self) -> int:
         return self._limits.quota_bytes - self._kept - sum(self._granted.values())
 
     def _free(self) -> None:
-        """Remove results that were read, the oldest first, until a task's full share is free."""
-        while self._find_left() < self._limits.output_bytes:
+        """Remove results that were read, the oldest first, until there is room."""
+        while self._find_left() < self._wanted:
             rows = self._registry.list_kept(
                 before=int(self._clock()) + 1, is_shown=True, limit=_FREED_AT_ONCE
             )
@@ -148,7 +155,7 @@ class TaskStorage:
                 return
             for row in rows:
                 self._remove(row, MADE_ROOM)
-                if self._find_left() >= self._limits.output_bytes:
+                if self._find_left() >= self._wanted:
                     break
 
     def _remove(self, row: TaskRow, why: str) -> None:

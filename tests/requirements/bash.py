@@ -30,6 +30,9 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.memory-bounded": "the daemon's memory does not grow with a task's output",
         "bash.answer-bounded": "an answer is bounded and readable, whatever was written",
         "bash.pages": "pages of a stream follow each other without a gap",
+        "bash.retention": "a result that was read goes after its days, an unread one much later",
+        "bash.quota": "room for new output is made of the oldest results that were read, within the quota",
+        "bash.output-place": "no link or file in the place of the output directory is followed or used",
         "bash.grep": "lines are searched by a regular expression, in bounded time",
     },
     "spec 7, tools": {
