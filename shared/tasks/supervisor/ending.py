@@ -64,7 +64,7 @@ class Ending:
             os.kill(self._init, signal.SIGKILL)
 
     def _terminate(self) -> None:
-        is_heard = tree.signal_all(self._root, signal.SIGTERM, but=self._init) > 0
+        is_heard = tree.terminate_all(self._root, but=self._init) > 0
         self._term_at = None if is_heard else time.monotonic() + _TERM_AGAIN_SECONDS
 
     def survivors(self) -> list[str]:

@@ -45,30 +45,37 @@ def find_descendants(root: int, *, but: int | None = None) -> list[Process]:
     return found
 
 
-def signal_all(root: int, number: int, *, but: int | None = None) -> int:
-    """Signal all below `root`, and let those that are stopped go on; returns how many there were."""
-    found = find_descendants(root, but=but)
-    for process in found:
-        _signal(process.pid, root, number)
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
-        # A stopped process hears of a signal only when it goes on.
-        for process in found:
-            if process.state in "Tt":
-                _signal(process.pid, root, signal.SIGCONT)
-    return len(found)
+def terminate_all(root: int, *, but: int | None = None) -> int:
+    """Send SIGTERM to all below `root` at one moment; returns how many there were.
+
+    What is forked in answer to it is left to its work, and what had stopped before goes on, as it hears of the
+    signal only then.
+    """
+    stopped = _stop_all(root, but=but)
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        for pid in stopped:
+            _signal(pid, root, number)
+    return len(stopped)
 
 
 def kill_all(root: int) -> None:
-    """Kill all below `root`. They are stopped first, until no new one appears, so that none can fork away."""
-    seen: set[int] = set()
+    """Kill all below `root`."""
+    _stop_all(root)
+    for process in find_descendants(root):
+        _signal(process.pid, root, signal.SIGKILL)
+
+
+def _stop_all(root: int, *, but: int | None = None) -> list[int]:
+    """Stop all, until no new one appears, so that none can fork away; those that were there."""
+    seen: list[int] = []
     for _ in range(_FREEZE_ROUNDS):
-        new = [process.pid for process in find_descendants(root) if process.pid not in seen]
+        new = [process.pid for process in find_descendants(root, but=but) if process.pid not in seen]
         if not new:
             break
         for pid in new:
             _signal(pid, root, signal.SIGSTOP)
-        seen.update(new)
-    signal_all(root, signal.SIGKILL)
+        seen += new
+    return seen
 
 
 def _signal(pid: int, root: int, number: int) -> None:
