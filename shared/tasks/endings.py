@@ -65,14 +65,21 @@ def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
     Returns:
         The ids of those that still run.
     """
-    held = [path for path in list_records(data_dir) if record.is_held(path)]
-    asked = [connection for path in held if (connection := _ask_to_end(path, reason, grace_seconds))]
+    left = [path for path in list_records(data_dir) if record.is_held(path)]
+    asked: set[Path] = set()
     deadline = time.monotonic() + grace_seconds + _EXTRA_SECONDS
-    _wait_for_all(asked, deadline)
-    # One that hung up, or did not answer as it was about to end, may have a last thing to do.
-    while (left := [path.name for path in held if record.is_held(path)]) and time.monotonic() < deadline:
+    while left and time.monotonic() < deadline:
+        found = {
+            path: connection
+            for path in left
+            if path not in asked and (connection := _ask_to_end(path, reason, grace_seconds))
+        }
+        asked |= found.keys()
+        _wait_for_all(list(found.values()), deadline)
+        # One may only have begun, and listen soon; one that hung up may have a last thing to do.
         time.sleep(_LOOK_EVERY_SECONDS)
-    return left
+        left = [path for path in left if record.is_held(path)]
+    return [path.name for path in left]
 
 
 def find_running(data_dir: Path) -> dict[str, list[str]]:
@@ -97,7 +104,7 @@ def _ask_to_end(path: Path, reason: str, grace_seconds: float) -> socket.socket 
     try:
         connection = connect(path)
     except OSError:
-        # It ends just now, or has not begun to listen: whether it is still there is looked at in the end.
+        # It ends just now, or has not begun to listen.
         return None
     command = {"cmd": "kill", "reason": reason, "grace_seconds": grace_seconds}
     with contextlib.suppress(OSError):

@@ -5,6 +5,9 @@ from __future__ import annotations
 ROWS: dict[str, dict[str, str]] = {
     "spec 7, restarts": {
         "bash.daemon-killed": "tasks outlive their daemon, killed or stopped; true ends, told once",
+        "bash.random-kills": "a task that was answered for runs once and is told once, whenever who is killed",
+        "bash.spawner-killed": "tasks outlive the process that starts them; one not begun yet begins anew",
+        "bash.fifo": "at most so many run; the rest is pending, starts in order, and can be killed before",
     },
     "spec 7, wakes": {
         "bash.wake-inline": "an end that an answer of run, status or kill shows wakes nobody",
