@@ -5,9 +5,17 @@ from __future__ import annotations
 ROWS: dict[str, dict[str, str]] = {
     "spec 7, restarts": {
         "bash.daemon-killed": "tasks outlive their daemon, killed or stopped; true ends, told once",
-        "bash.random-kills": "a task that was answered for runs once and is told once, whenever who is killed",
+        "bash.random-kills": "what was answered for runs once and is told once, whenever the daemon dies",
         "bash.spawner-killed": "tasks outlive the process that starts them; one not begun yet begins anew",
         "bash.fifo": "at most so many run; the rest is pending, starts in order, and can be killed before",
+    },
+    "spec 7, bounds": {
+        "bash.flood": "memory, disk and answers stay within their caps, whatever a task writes",
+        "bash.disk-full": "a full disk costs output, not the task's end, nor the daemon",
+        "bash.scale": "ten thousand ended tasks slow neither the tools nor a start",
+        "bash.burst": "two hundred tasks at once all run, thirty-two at a time",
+        "bash.quota": "old results that were read make room for new ones, and say so",
+        "bash.retention": "what has been kept long enough goes, what nobody has read later",
     },
     "spec 7, wakes": {
         "bash.wake-inline": "an end that an answer of run, status or kill shows wakes nobody",

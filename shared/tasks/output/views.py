@@ -30,7 +30,8 @@ class View:
         offset: the position in the stream of the first byte shown.
         next_offset: the position after the last byte shown or folded away; the next page starts here.
         total_bytes: written by the task so far.
-        dropped: (from, to): bytes that are not there, at the end (of a tail: at the beginning) of this part.
+        dropped: (from, to): bytes that are not there, at the end of this part; of a tail: the last ones that
+            were not kept, wherever the tail begins.
         reason: why they are not.
         removed: the task's file was deleted or replaced.
     """
@@ -69,7 +70,7 @@ def tail_view(files: StreamFiles, max_bytes: int = TAIL_BYTES) -> View:
         dropped = None
         if run_end < stored.total_bytes:
             dropped = (run_end, stored.total_bytes)
-        elif offset == run_start and run_start:
+        elif run_start:
             dropped = (stored.last_run(run_start)[1], run_start)
         why = _why(files, stored, dropped)
         return View(text, offset, run_end, stored.total_bytes, dropped, why, stored.removed)

@@ -48,7 +48,7 @@ def find_descendants(root: int, *, but: int | None = None) -> list[Process]:
 def terminate_all(root: int, *, but: int | None = None) -> int:
     """Send SIGTERM to all below `root` at one moment; returns how many there were.
 
-    What is forked in answer to it is left to its work, and what had stopped before goes on, as it hears of the
+    What is forked in answer to it is left to its work. What had stopped before goes on: it hears of the
     signal only then.
     """
     stopped = _stop_all(root, but=but)

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from threading import Event
 
 import httpx2
@@ -102,7 +103,7 @@ def test_the_process_that_starts_tasks_may_be_killed_and_so_may_supervisors(agen
     bash = agent.bash
     kept, lost = bash.start("read x; exit 5", stdin=True), bash.start("sleep 1000")
     for task in (kept, lost):
-        eventually(lambda task=task: supervisor_of(bash, task))
+        eventually(partial(supervisor_of, bash, task))
 
     os.kill(spawner_of(bash), signal.SIGKILL)
     assert state_of(bash.run("exit 6", wait_seconds=20)).startswith("done, exit code 6")
