@@ -7,7 +7,6 @@ daemon that is killed at any line finds on its next start every task in its true
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -25,27 +24,20 @@ from shared.tasks.endings import RECORDS_SUFFIX, build_end, machine_boot
 from shared.tasks.flushing import Flusher
 from shared.tasks.live import LiveTask
 from shared.tasks.lives import Lives
-from shared.tasks.model import PROTOCOL, Launch, TaskState
+from shared.tasks.model import Launch, TaskState
 from shared.tasks.places import Places
 from shared.tasks.registry import TaskRegistry, TaskRow
-from shared.tasks.request import TaskLimits, TaskRequest
+from shared.tasks.request import TaskLimits, TaskRequest, new_task_id
 from shared.tasks.spawning import Spawner
 from shared.tasks.storage import TaskStorage
 from shared.tasks.tidying import Tidier
 from shared.wire.tasks import KillOutcome
 
-_ALPHABET: Final = "abcdefghijkmnpqrstuvwxyz23456789"
-_ID_LENGTH: Final = 12
 # Beyond the grace: until a supervisor gives up on what cannot be killed, and a little more.
 _EXTRA_KILL_SECONDS: Final = 7.0
 _ATTACH_SECONDS: Final = 5.0
 
 log = get_logger()
-
-
-def new_task_id() -> str:
-    """12 characters that are easy to tell apart: 60 random bits, so unique in any hive."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(_ID_LENGTH))
 
 
 class TaskEngine:
@@ -228,7 +220,7 @@ class TaskEngine:
         with anyio.move_on_after(limit):
             await found.attached.wait()
             if found.live is not None:
-                await found.live.ask({"cmd": "kill", "reason": reason})
+                await self._ask_to_end(task_id, found.live, reason)
             while self._places.find(task_id):
                 await found.news.wait()
         return self.get(task_id)
@@ -264,6 +256,13 @@ class TaskEngine:
         live.is_waiting_for_input = False
         self._courier.forgive_prompt(task_id, live.prompt)
 
+    async def _ask_to_end(self, task_id: str, live: LiveTask, reason: str | None) -> None:
+        try:
+            await live.ask({"cmd": "kill", "reason": reason})
+        except Unavailable:
+            if self._places.find(task_id) is not None:
+                raise
+
     async def _kill_quietly(self, task_id: str, reason: str) -> None:
         try:
             await self.kill(task_id, reason=reason)
@@ -282,20 +281,8 @@ class TaskEngine:
         raise Conflict(f"task {task_id} has ended: {self.get(task_id).state}", code="task_ended")
 
     def _build_launch(self, task_id: str, request: TaskRequest, output_bytes: int) -> Launch:
-        return Launch(
-            protocol=PROTOCOL,
-            id=task_id,
-            directory=str(self._records / task_id),
-            argv=request.argv,
-            cwd=request.cwd,
-            env=request.env,
-            stdin=request.has_stdin,
-            timeout_seconds=request.timeout_seconds,
-            grace_seconds=self._limits.grace_seconds,
-            output_bytes=output_bytes,
-            min_free_bytes=self._limits.min_free_bytes,
-            limits=dict(self._limits.processes),
-        )
+        directory = self._records / task_id
+        return request.build_launch(task_id, directory, output_bytes=output_bytes, limits=self._limits)
 
     def _adopt_all(self, group: TaskGroup) -> None:
         for row in self._registry.list_open():

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from shared.tasks.model import PROTOCOL, Launch
+
+_ALPHABET: Final = "abcdefghijkmnpqrstuvwxyz23456789"
+_ID_LENGTH: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,23 @@ class TaskRequest:
     def from_json(cls, text: str) -> TaskRequest:
         return cls(**json.loads(text))
 
+    def build_launch(self, task_id: str, directory: Path, *, output_bytes: int, limits: TaskLimits) -> Launch:
+        """What a supervisor is told, whose record lies in `directory`."""
+        return Launch(
+            protocol=PROTOCOL,
+            id=task_id,
+            directory=str(directory),
+            argv=self.argv,
+            cwd=self.cwd,
+            env=self.env,
+            stdin=self.has_stdin,
+            timeout_seconds=self.timeout_seconds,
+            grace_seconds=limits.grace_seconds,
+            output_bytes=output_bytes,
+            min_free_bytes=limits.min_free_bytes,
+            limits=dict(limits.processes),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TaskLimits:
@@ -54,3 +79,8 @@ class TaskLimits:
     min_free_bytes: int = 256 << 20
     retention_seconds: int = 7 * 86_400
     processes: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def new_task_id() -> str:
+    """12 characters that are easy to tell apart: 60 random bits, so unique in any hive."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_ID_LENGTH))
