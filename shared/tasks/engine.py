@@ -16,11 +16,12 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from shared.errors import Conflict, HiveError, LimitExceeded, NotFound, Unavailable
+from shared.errors import HiveError, LimitExceeded, Unavailable
 from shared.runtime.log import get_logger
 from shared.sandbox import Policy
 from shared.tasks.courier import Courier, Describe
 from shared.tasks.endings import RECORDS_SUFFIX, build_end, machine_boot
+from shared.tasks.feeding import Feeder
 from shared.tasks.flushing import Flusher
 from shared.tasks.live import LiveTask
 from shared.tasks.lives import Lives
@@ -35,7 +36,6 @@ from shared.wire.tasks import KillOutcome
 
 # Beyond the grace: until a supervisor gives up on what cannot be killed, and a little more.
 _EXTRA_KILL_SECONDS: Final = 7.0
-_ATTACH_SECONDS: Final = 5.0
 
 log = get_logger()
 
@@ -74,6 +74,7 @@ class TaskEngine:
         self._boot = machine_boot()
         self._spawner = Spawner()
         self._places = Places(limits.max_running)
+        self._feeder = Feeder(self._places, registry)
         self._tidier = Tidier(self._records, registry, storage)
         self._listeners: list[Callable[[], None]] = []
         self._flusher = Flusher(registry.flush)
@@ -154,10 +155,7 @@ class TaskEngine:
         Raises:
             NotFound: when there is none of this id, or it was forgotten long after its end.
         """
-        row = self._registry.find(task_id)
-        if row is None:
-            raise NotFound(f"no task {task_id[:40]!r}; `list` shows those there are", code="no_such_task")
-        return row
+        return self._registry.get(task_id)
 
     def watching(self, task_id: str) -> AbstractContextManager[None]:
         """Say that an answer is under way that will show this task: nothing is told of it meanwhile."""
@@ -241,20 +239,8 @@ class TaskEngine:
             LimitExceeded: when it has not read what was sent before.
             Unavailable: when its supervisor does not answer.
         """
-        live = await self._find_live(task_id)
-        reply = await live.ask({"cmd": "input", "text": text, "eof": eof})
-        if reply.get("error") == "full":
-            raise LimitExceeded(
-                "the task has not read what was sent before; wait, and send again", code="input_full"
-            )
-        if not reply.get("ok"):
-            raise Conflict(
-                f"the input of task {task_id} is closed: it was started without `stdin`, its end was sent, "
-                "or the task has closed it",
-                code="input_closed",
-            )
-        live.is_waiting_for_input = False
-        self._courier.forgive_prompt(task_id, live.prompt)
+        prompt = await self._feeder.send(task_id, text, eof=eof)
+        self._courier.forgive_prompt(task_id, prompt)
 
     async def _ask_to_end(self, task_id: str, live: LiveTask, reason: str | None) -> None:
         try:
@@ -268,17 +254,6 @@ class TaskEngine:
             await self.kill(task_id, reason=reason)
         except HiveError as exc:
             log.warning("task_not_killed", task=task_id, reason=exc.message)
-
-    async def _find_live(self, task_id: str) -> LiveTask:
-        found = self._places.find(task_id)
-        if found is not None and not found.has_place:
-            raise Conflict(f"task {task_id} has not begun; it waits for a place", code="task_pending")
-        if found is not None:
-            with anyio.move_on_after(_ATTACH_SECONDS):
-                await found.attached.wait()
-            if found.live is not None:
-                return found.live
-        raise Conflict(f"task {task_id} has ended: {self.get(task_id).state}", code="task_ended")
 
     def _build_launch(self, task_id: str, request: TaskRequest, output_bytes: int) -> Launch:
         directory = self._records / task_id

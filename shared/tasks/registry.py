@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from shared.errors import NotFound
 from shared.runtime.database import Database
 from shared.tasks.model import End, TaskState
 
@@ -106,6 +107,17 @@ class TaskRegistry:
     def find(self, task_id: str) -> TaskRow | None:
         rows = self._db.execute(f"SELECT {_COLUMNS} FROM tasks WHERE id = ?", (task_id,))  # noqa: S608
         return _to_row(rows[0]) if rows else None
+
+    def get(self, task_id: str) -> TaskRow:
+        """A task as it is stored.
+
+        Raises:
+            NotFound: when there is none of this id, or it was forgotten long after its end.
+        """
+        row = self.find(task_id)
+        if row is None:
+            raise NotFound(f"no task {task_id[:40]!r}; `list` shows those there are", code="no_such_task")
+        return row
 
     def list_open(self) -> list[TaskRow]:
         """All that are pending or running, the oldest first."""
