@@ -16,6 +16,7 @@ from typing import Final
 
 from shared.tasks.model import PROTOCOL, End, TaskState
 from shared.tasks.supervisor import record
+from shared.tasks.supervisor.cgroup import end_group
 from shared.tasks.supervisor.control import connect
 
 RECORDS_SUFFIX: Final = "-tasks"
@@ -27,6 +28,7 @@ NOT_BEGUN: Final = "its supervisor was killed before it began, again and again; 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # What a supervisor may take beyond the grace until it gives up.
 _EXTRA_SECONDS: Final = 7.0
+_ORPHANS_SECONDS: Final = 1.0
 _LOOK_EVERY_SECONDS: Final = 0.01
 
 
@@ -79,6 +81,10 @@ def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
         # One may only have begun, and listen soon; one that hung up may have a last thing to do.
         time.sleep(_LOOK_EVERY_SECONDS)
         left = [path for path in left if record.is_held(path)]
+    # Of those whose supervisor was killed, something may go on.
+    for path in list_records(data_dir):
+        if not record.is_held(path):
+            end_group(path, seconds=_ORPHANS_SECONDS)
     return [path.name for path in left]
 
 

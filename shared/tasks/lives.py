@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,12 +30,15 @@ from shared.tasks.request import TaskRequest
 from shared.tasks.spawning import Spawner
 from shared.tasks.storage import TaskStorage
 from shared.tasks.supervisor import record
+from shared.tasks.supervisor.cgroup import end_group
 from shared.tasks.supervisor.control import connect
 
 _RECONNECT_SECONDS: Final = 0.05
 _RETRY_SECONDS: Final = 1.0
 # Supervisors that are started for a task, where they are killed before they have begun it.
 _STARTS: Final = 3
+# For the end of what a supervisor that is gone has left.
+_END_SECONDS: Final = 5.0
 
 log = get_logger()
 
@@ -231,6 +235,11 @@ class Lives:
         return live
 
     async def _build_interrupted(self, task_id: str) -> End:
+        is_empty = await anyio.to_thread.run_sync(
+            partial(end_group, self._records / task_id, seconds=_END_SECONDS)
+        )
+        if not is_empty:
+            log.warning("task_group_not_removed", task=task_id)
         row = self._registry.find(task_id)
         why = RESTARTED if row is not None and row.boot != self._boot else SUPERVISOR_GONE
         end = build_end(TaskState.INTERRUPTED, why, started_at=None if row is None else row.started_at)

@@ -13,6 +13,7 @@ from shared.runtime.log import get_logger
 from shared.tasks.registry import TaskRegistry
 from shared.tasks.storage import TaskStorage
 from shared.tasks.supervisor import record
+from shared.tasks.supervisor.cgroup import end_group
 
 _EVERY_SECONDS: Final = 2.0
 _SWEEP_EVERY_SECONDS: Final = 600.0
@@ -64,6 +65,9 @@ class Tidier:
             path = self._records / task_id
             try:
                 if record.is_held(path):
+                    continue
+                if not end_group(path):
+                    log.warning("task_group_not_removed", task=task_id)
                     continue
                 self._join(task_id)
                 record.remove_record(path)

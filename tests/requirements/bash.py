@@ -19,6 +19,16 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.interrupted": "a task that is gone without an end written is `interrupted`, and nothing stays",
         "bash.no-daemon-signals": "a task can signal no process but its own",
     },
+    "spec 7, control groups": {
+        "bash.cgroup": (
+            "where the daemon may divide its control group, each task is in one of its own, which is removed "
+            "with it; daemon and supervisors stay outside"
+        ),
+        "bash.cgroup-kill": "`kill`, a timeout and a task's own end take all that is in its group",
+        "bash.cgroup-orphans": "a supervisor that is killed leaves nothing, not even what called setsid",
+        "bash.cgroup-restart": "the next daemon, or the end of the agent, finds the groups that were left",
+        "bash.cgroup-absent": "a control group that was not handed to the daemon is left as it is",
+    },
     "spec 7, the operator": {
         "bash.operator-sees": "`hivectl tasks` shows what runs and how it ended, `tasks kill` ends it",
         "bash.operator-paths": "a path that the operator opens or closes counts from the next task on",

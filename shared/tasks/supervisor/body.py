@@ -15,6 +15,7 @@ from typing import Final
 from shared.sandbox import Kind, Prepared, fork_into
 from shared.tasks.model import Launch
 from shared.tasks.supervisor import child
+from shared.tasks.supervisor.cgroup import TaskGroup
 from shared.tasks.supervisor.memory import take_back
 
 STREAMS: Final = ("out", "err")
@@ -30,6 +31,7 @@ class Body:
         readers: the reading ends of its streams, which do not block, with the streams' names.
         status: the reading end of the pipe on which it tells how it goes; does not block.
         temporary: where its temporary directory is, as it sees it.
+        group: the control group that it was put into; None without one.
 
     Raises:
         SandboxFailed, OSError: when it cannot be made; nothing is left of it then.
@@ -38,6 +40,7 @@ class Body:
     def __init__(self, prepared: Prepared | None) -> None:
         self.has_init = prepared is not None and prepared.isolation.kind is Kind.NAMESPACES
         self.temporary = prepared.temporary if prepared else _TEMPORARY
+        self.group: TaskGroup | None = None
         with _closed_on_failure() as made:
             (
                 (stdin, self.stdin),
@@ -62,6 +65,10 @@ class Body:
         self.readers = dict(zip((out, err), STREAMS, strict=True))
         for reader in (out, err, self.status):
             os.set_blocking(reader, False)
+
+    def enclose(self, task_id: str, record: int) -> None:
+        """Put it into a control group of its own, before it begins; without effect where there is none."""
+        self.group = TaskGroup.enclose(self.pid, task_id, record)
 
     def begin(self, launch: Launch) -> None:
         """Tell it what to be. That it is gone shows as its end."""

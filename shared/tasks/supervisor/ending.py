@@ -8,6 +8,7 @@ import time
 from typing import Final
 
 from shared.tasks.supervisor import tree
+from shared.tasks.supervisor.cgroup import TaskGroup
 
 # What a command left running may end by itself within this, such as the last stage of a pipe.
 NATURAL_SECONDS: Final = 0.2
@@ -24,11 +25,13 @@ class Ending:
 
     Args:
         init: the first process of the task's pid namespace, whose death is the death of all in it; else None.
+        group: all of the task, where the kernel keeps it together; else None.
     """
 
-    def __init__(self, init: int | None, *, grace_seconds: float) -> None:
+    def __init__(self, init: int | None, group: TaskGroup | None, *, grace_seconds: float) -> None:
         self._root = os.getpid()
         self._init = init
+        self._group = group
         self._kill_at = time.monotonic() + grace_seconds
         self._give_up_at: float | None = None
         self._term_at: float | None = None
@@ -57,6 +60,8 @@ class Ending:
             self.is_given_up = True
             return
         self._kill_at = now + _KILL_EVERY_SECONDS
+        if self._group is not None:
+            self._group.kill()
         if self._init is None:
             tree.kill_all(self._root)
         else:

@@ -58,6 +58,8 @@ def _live(connection: socket.socket, output: int, body: Body | str, wakeup: int)
     # The daemon may answer now; what only a loss of power could undo follows before this process ends.
     control.announce({"event": "ended", "end": end})
     record.make_durable(directory)
+    if isinstance(body, Body) and body.group is not None:
+        body.group.remove()
     with contextlib.suppress(FileNotFoundError):
         os.unlink(record.SOCKET, dir_fd=directory)
     os._exit(0)
@@ -71,6 +73,7 @@ def _begin(
         return _fail(body, began)
     try:
         record.take_room(directory)
+        body.enclose(launch["id"], directory)
         launch["env"].setdefault("TMPDIR", body.temporary)
         return Supervision(launch, body, output=output, control=control, wakeup=wakeup)
     except OSError as exc:

@@ -18,6 +18,7 @@ from shared.tasks.model import End
 LOCK: Final = "lock"
 SOCKET: Final = "control"
 END: Final = "end.json"
+GROUP: Final = "cgroup"
 _ROOM: Final = "end.room"
 _ROOM_BYTES: Final = 8_192
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -108,7 +109,7 @@ def has_begun(path: Path) -> bool:
 
 def remove_record(path: Path) -> None:
     """Remove the directory of a task that is told of elsewhere; what is not there is fine."""
-    for name in (SOCKET, _ROOM, LOCK, END):
+    for name in (SOCKET, _ROOM, LOCK, END, GROUP):
         (path / name).unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
         path.rmdir()

@@ -19,6 +19,7 @@ from typing import Final, NoReturn
 
 from shared.errors import HiveError
 from shared.sandbox import Policy, Prepared, detect, prepare
+from shared.tasks.supervisor.cgroup import find_delegated
 from shared.tasks.supervisor.failures import explain_fork
 from shared.tasks.supervisor.kernel import PR_SET_DUMPABLE, PR_SET_NAME, prctl
 from shared.tasks.supervisor.life import DESCRIPTORS, stand_by
@@ -46,6 +47,7 @@ class Spawner:
             offer_self()
         # Tried once, with children of its own, before those are ignored.
         detect()
+        find_delegated()
         # The kernel then buries the supervisors that end before this process does.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -69,6 +69,7 @@ class Supervision:
         self._status = body.status
         self._child = body.pid
         self._init = body.pid if body.has_init else None
+        self._group = body.group
         cap = launch["output_bytes"] // len(self._readers)
         for reader, stream in self._readers.items():
             name = f"{launch['id']}.{stream}"
@@ -239,13 +240,13 @@ class Supervision:
         if self._ending:
             self._ending.hasten(seconds)
         else:
-            self._ending = Ending(self._init, grace_seconds=seconds)
+            self._ending = Ending(self._init, self._group, grace_seconds=seconds)
 
     def _end_leftovers(self) -> None:
         found = tree.find_descendants(os.getpid(), but=self._init)
         self._leftovers = [str(process) for process in found[:_MAX_NAMED]]
         grace = min(LEFTOVER_GRACE_SECONDS, self._launch["grace_seconds"])
-        self._ending = Ending(self._init, grace_seconds=grace)
+        self._ending = Ending(self._init, self._group, grace_seconds=grace)
 
     def _conclude(self, survivors: list[str]) -> End:
         for reader in list(self._open):
