@@ -31,6 +31,7 @@ from shared.runtime.credential import TokenFile
 from shared.runtime.files import make_private_dir
 from shared.runtime.http import create_http_app
 from shared.runtime.ids import new_ulid
+from shared.tasks.endings import find_end
 from shared.tasks.engine import TaskEngine
 from shared.tasks.mirror import take_mirror
 from shared.tasks.registry import TaskRegistry
@@ -148,7 +149,7 @@ def _open_tasks(settings: Settings, data_dir: Path, *, paths: Callable[[], Itera
     )
     registry = TaskRegistry(data_dir / f"{UNIT}-tasks.sqlite")
     storage = TaskStorage(settings.state_dir, _OUTPUT, registry=registry, limits=limits)
-    reader = OutputReader(storage)
+    reader = OutputReader(storage, partial(find_end, data_dir, UNIT))
     temporary = data_dir / "tmp"
     make_private_dir(temporary)
     confinement = Confinement(

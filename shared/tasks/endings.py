@@ -101,6 +101,11 @@ def find_running(data_dir: Path) -> dict[str, list[str]]:
     return found
 
 
+def find_end(data_dir: Path, surface: str, task_id: str) -> End | None:
+    """How a task has ended, if its supervisor has written that and its record is still there."""
+    return record.find_end(data_dir / f"{surface}{RECORDS_SUFFIX}" / task_id)
+
+
 def list_records(data_dir: Path) -> Iterable[Path]:
     """The directories of all tasks that have not been tidied away."""
     return sorted(data_dir.glob(f"*{RECORDS_SUFFIX}/*/"))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from services.bash_daemon.service.wording import (
     Swept,
@@ -16,6 +15,7 @@ from services.bash_daemon.service.wording import (
     render_todo,
 )
 from shared.errors import InvalidInput, Unavailable
+from shared.tasks.model import End, StreamRecord
 from shared.tasks.output.search import search
 from shared.tasks.output.stored import StreamFiles
 from shared.tasks.output.stream_end import StreamEnd
@@ -23,7 +23,9 @@ from shared.tasks.output.views import MAX_PAGE_BYTES, PAGE_BYTES, TAIL_BYTES, Vi
 from shared.tasks.registry import TaskRow
 from shared.tasks.storage import STREAMS, TaskStorage
 
+T = TypeVar("T")
 Stream = Literal["out", "err"]
+Streams = Mapping[str, StreamFiles]
 TODO_TAIL_BYTES = 1_000
 
 
@@ -57,10 +59,13 @@ class OutputReader:
 
     Args:
         storage: where it is.
+        find_end: how a task has ended, as its supervisor wrote it; None while it has not. Files of a task
+            that has just ended are being joined, and are read by what is written there.
     """
 
-    def __init__(self, storage: TaskStorage) -> None:
+    def __init__(self, storage: TaskStorage, find_end: Callable[[str], End | None]) -> None:
         self._storage = storage
+        self._find_end = find_end
 
     def find_nothing(self, row: TaskRow) -> Tails | None:
         """What `view_tails` shows of a task that has ended and wrote nothing: no file is read for it."""
@@ -74,8 +79,9 @@ class OutputReader:
         """The last of each stream."""
         if row.swept is not None:
             return Swept(row.swept)
-        with self._open(row) as streams:
-            views = {stream: tail_view(files, max_bytes) for stream, files in streams.items()}
+        views = self._look(
+            row, lambda streams: {stream: tail_view(files, max_bytes) for stream, files in streams.items()}
+        )
         paths = {stream: str(self._storage.directory / f"{row.id}.{stream}") for stream in STREAMS}
         return Tails(views, paths)
 
@@ -87,12 +93,15 @@ class OutputReader:
         """
         if row.swept is not None:
             return render_swept(row)
-        with self._open(row) as streams:
+
+        def look(streams: Streams) -> str:
             files = streams[asked.stream]
             if asked.grep is not None:
                 found = search(files, asked.grep, offset=asked.offset, max_bytes=asked.max_bytes)
                 return render_matches(row, asked.stream, found)
             return render_page(row, asked.stream, page(files, asked.offset, asked.max_bytes))
+
+        return self._look(row, look)
 
     def describe(self, row: TaskRow) -> tuple[str, str | None]:
         """Summary and detail of a todo about a task."""
@@ -102,15 +111,17 @@ class OutputReader:
             tails = Swept("its output cannot be read")
         return render_todo(row, tails)
 
-    @contextmanager
-    def _open(self, row: TaskRow) -> Iterator[dict[str, StreamFiles]]:
-        ends = row.end["streams"] if row.end else {}
-        with self._storage.open_directory() as directory:
-            yield {
-                stream: StreamFiles(
-                    directory,
-                    f"{row.id}.{stream}",
-                    StreamEnd.from_record(ends[stream]) if stream in ends else None,
-                )
-                for stream in STREAMS
-            }
+    def _look(self, row: TaskRow, look: Callable[[Streams], T]) -> T:
+        """Read a task's streams; once more, if it has ended meanwhile."""
+        while True:
+            end = row.end or self._find_end(row.id)
+            ends = end["streams"] if end else {}
+            with self._storage.open_directory() as directory:
+                found = look({stream: _files(directory, row.id, stream, ends) for stream in STREAMS})
+            if end is not None or self._find_end(row.id) is None:
+                return found
+
+
+def _files(directory: int, task_id: str, stream: str, ends: Mapping[str, StreamRecord]) -> StreamFiles:
+    end = StreamEnd.from_record(ends[stream]) if stream in ends else None
+    return StreamFiles(directory, f"{task_id}.{stream}", end)
