@@ -10,6 +10,7 @@ from pathlib import Path
 
 DISTRIBUTION = "hyperhive"
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 _GIT_SECONDS = 5.0
 
 
@@ -25,9 +26,12 @@ def revision() -> str:
 def distribution_version() -> str:
     """The installed distribution's version; `0.0.0` where none is installed."""
     try:
-        return metadata.version(DISTRIBUTION)
+        found = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "0.0.0"
+    # Not `found.version`, for which a parser of mail is taken: half a megabyte in each process.
+    version = _VERSION.search(found.read_text("METADATA") or "")
+    return version[1] if version else found.version
 
 
 def own_commit() -> str | None:

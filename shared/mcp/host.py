@@ -6,10 +6,12 @@ call it (a callable decides) or how the process is served. Above it: a unit's `t
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -149,12 +151,15 @@ class ToolHost:
             outcome = "internal"
         else:
             outcome = "ok"
-        call_log.info(
+        # In the loop's next turn: by then the answer has left, and nobody waits for this line.
+        note = partial(
+            call_log.info,
             "tool_answered",
             outcome=outcome,
             result_bytes=size_of(result.content),
             duration_ms=round((time.monotonic() - started) * 1000),
         )
+        asyncio.get_running_loop().call_soon(note)
         return result
 
     async def _run(self, tool: Tool, arguments: dict[str, Any] | None, call: Call) -> types.CallToolResult:

@@ -32,6 +32,7 @@ PATH: Final = "/mcp"
 _VERSION_HEADER: Final = "mcp-protocol-version"
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params"})
 _MAX_NUMBER: Final = 2**63
+_to_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class PlainCalls:
                 status, answer = await self._run(call, Request(scope))
             finally:
                 watcher.cancel()
-            content = json.dumps({"jsonrpc": "2.0", "id": call.id, **answer}, separators=(",", ":")).encode()
+            content = _to_json({"jsonrpc": "2.0", "id": call.id, **answer}).encode()
             headers = [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": content})

@@ -38,6 +38,8 @@ _LONGEST_PAUSE_SECONDS = 1.0
 _MAX_LINE_BYTES = 1_048_576
 _MAX_DIGITS = 7
 _TRANSIENT = frozenset({502, 503, 504})
+# So that a URL without TLS fails closed where it leads to one. Made once: it is some 800 KB in each process.
+_TRUSTS_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 R = TypeVar("R", bound=BaseModel)
 log = get_logger()
@@ -52,12 +54,7 @@ class Link:
         self._deadline_seconds = deadline_seconds
         self._program = program
         # Loading the system's certificates costs 20 ms and some MB that a loopback URL has no use for.
-        # The empty context trusts nobody, so it fails closed.
-        tls = (
-            httpx2.create_ssl_context(trust_env=False)
-            if self.url.startswith("https:")
-            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        )
+        tls = httpx2.create_ssl_context(trust_env=False) if self.url.startswith("https:") else _TRUSTS_NOBODY
         self._peer = Peer(self.url, tls=tls)
         self._http = httpx2.AsyncClient(
             verify=tls,

@@ -23,7 +23,16 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 get_logger = structlog.get_logger
 
+_LEVELS: dict[LogLevel, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 _ours = logging.getLogger("hyperhive")
+# What most processes have, set here, before they are forked.
+_ours.setLevel(logging.INFO)
+logging.getLogger("uvicorn").setLevel(logging.WARNING)
 _render_stack = structlog.processors.StackInfoRenderer()
 _to_json = json.JSONEncoder(default=repr).encode
 # ESC and the like would let a logged name drive the operator's terminal; JSON escapes them anyway.
@@ -62,8 +71,8 @@ def configure_logging(
     handler.setFormatter(formatter(foreign_pre_chain=foreign, processors=[meta, *final]))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)
-    _ours.setLevel(level.upper())
+    _set_level(root, logging.WARNING)
+    _set_level(_ours, _LEVELS[level])
     logging.captureWarnings(capture=True)
     # A closed stderr must not turn every log call into a traceback of its own.
     logging.raiseExceptions = False
@@ -125,9 +134,19 @@ def _route_uvicorn(level: LogLevel) -> None:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = name != "uvicorn.access"
-        logger.setLevel(logging.NOTSET)
-    logging.getLogger("uvicorn").setLevel("DEBUG" if level == "debug" else "WARNING")
+        if name != "uvicorn":
+            _set_level(logger, logging.NOTSET)
+    _set_level(logging.getLogger("uvicorn"), logging.DEBUG if level == "debug" else logging.WARNING)
     logging.getLogger("uvicorn.error").filters[:] = [_is_no_cancellation]
+
+
+def _set_level(logger: logging.Logger, level: int) -> None:
+    """Set it if it is another: each time `logging` writes into every logger there is.
+
+    In a forked process these are copies of as many pages.
+    """
+    if logger.level != level:
+        logger.setLevel(level)
 
 
 def _is_no_cancellation(record: logging.LogRecord) -> bool:

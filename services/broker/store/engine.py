@@ -18,6 +18,8 @@ from shared.errors import Misconfigured
 
 LOCK_SECONDS = 5
 READERS = 4
+# IMMEDIATE takes the write lock now: a deferred one could fail at its first write, with no retry.
+BEGIN_WRITING = "BEGIN IMMEDIATE"
 # Key of the advisory lock under which brokers write; any number does that nothing else in the database uses.
 WRITE_LOCK = 0x6869_7665
 _PG_STATEMENT_SECONDS = 20
@@ -118,8 +120,7 @@ def _make_sqlite_durable(engine: Engine, *, read_only: bool, lock_seconds: int) 
             connection.execute("PRAGMA journal_mode=WAL")
 
     def on_begin(connection: Connection) -> None:
-        # IMMEDIATE takes the write lock now: a deferred one could fail at its first write, with no retry.
-        run_plain_ahead(connection, "BEGIN" if read_only else "BEGIN IMMEDIATE")
+        run_plain_ahead(connection, "BEGIN" if read_only else BEGIN_WRITING)
 
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", on_begin)

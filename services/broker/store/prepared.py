@@ -10,7 +10,7 @@ from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -95,6 +95,15 @@ def run_plain(connection: Connection, sql: str) -> None:
         driver.cursor().execute(sql)
     except connection.dialect.loaded_dbapi.Error as exc:
         raise _wrap(exc, connection, sql) from exc
+
+
+def end_plain(connection: Connection, end: Literal["commit", "rollback"]) -> None:
+    """End the driver's transaction, if it is in one, behind SQLAlchemy's back."""
+    driver: Any = connection.connection.dbapi_connection
+    try:
+        getattr(driver, end)()
+    except connection.dialect.loaded_dbapi.Error as exc:
+        raise _wrap(exc, connection, end.upper()) from exc
 
 
 def run_plain_ahead(connection: Connection, sql: str) -> None:

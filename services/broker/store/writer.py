@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from services.broker.store.engine import BEGIN_WRITING
 from services.broker.store.failures import is_passing, translate
 from services.broker.store.memory import Memory
 from services.broker.store.news import Item, Topic
+from services.broker.store.prepared import end_plain, run_plain
 from services.broker.store.tx import Tx
 from services.broker.store.unit import NeedsSavepoints, Unit, run_unit
 from shared.errors import HiveError, Unavailable
@@ -162,15 +164,16 @@ class Writer:
     def _commit(self, batch: list[Unit], *, apart: bool, may_repeat: bool = True) -> None:
         committing = False
         try:
-            with self._connected() as tx, tx.connection.begin() as transaction:
+            with self._connected() as tx:
+                self._begin(tx.connection)
                 if self._take_turn is not None and not self._take_turn(tx.connection):
                     self._memory.clear()
                 self._run(tx, batch, apart=apart)
                 if len(batch) > 1 or batch[0].error is None:
                     committing = True
-                    transaction.commit()
+                    self._end(tx.connection, "commit")
                 else:
-                    transaction.rollback()
+                    self._end(tx.connection, "rollback")
         except NeedsSavepoints:
             self._start_over(batch)
             self._commit(batch, apart=True, may_repeat=may_repeat)
@@ -196,6 +199,22 @@ class Writer:
             tx.connection.close()
             raise
         self._kept = tx
+
+    def _begin(self, connection: Connection) -> None:
+        """Begin a transaction; what fails before its end closes the connection, which undoes it.
+
+        On a kept connection SQLAlchemy stays in the first one: its bookkeeping costs what two statements do.
+        """
+        if connection.in_transaction():
+            run_plain(connection, BEGIN_WRITING)
+        else:
+            connection.begin()
+
+    def _end(self, connection: Connection, end: Literal["commit", "rollback"]) -> None:
+        if self._always_apart:
+            getattr(connection, end)()
+        else:
+            end_plain(connection, end)
 
     def _run(self, tx: Tx, batch: list[Unit], *, apart: bool) -> None:
         alone = len(batch) == 1
