@@ -118,7 +118,11 @@ class Policy:
 
 def default_protected(home: Path | None = None) -> tuple[str, ...]:
     """The operator's own credentials and shell history, in the home directory of who runs this."""
-    base = home or Path.home()
+    try:
+        base = home or Path.home()
+    except RuntimeError:
+        # A user without a name and without `HOME`, as containers have: there is nothing to protect.
+        return ()
     return tuple(str(base / name) for name in PROTECTED_IN_HOME)
 
 

@@ -20,6 +20,7 @@ from shared.errors import HiveError, InvalidInput
 from shared.runtime.backoff import Backoff
 from shared.runtime.line_client import ask
 from shared.runtime.log import get_logger
+from shared.runtime.threads import in_thread
 from shared.tasks.registry import TaskRegistry, TaskRow
 
 _PAGE: Final = 100
@@ -149,7 +150,7 @@ class Courier:
                     del self._prompts[task_id]
 
     async def _upsert(self, row: TaskRow, event_id: str) -> None:
-        summary, detail = await anyio.to_thread.run_sync(self._describe, row)
+        summary, detail = await in_thread(self._describe, row)
         try:
             await self._send("upsert_todo", key=row.id, summary=summary, detail=detail, event_id=event_id)
         except InvalidInput as exc:

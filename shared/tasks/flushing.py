@@ -10,6 +10,7 @@ import anyio
 
 from shared.errors import Unavailable
 from shared.runtime.log import get_logger
+from shared.runtime.threads import in_thread
 
 _RETRY_SECONDS: Final = 1.0
 
@@ -42,7 +43,7 @@ class Flusher:
             done, self._done = self._done, asyncio.Event()
             while True:
                 try:
-                    await anyio.to_thread.run_sync(self._flush)
+                    await in_thread(self._flush)
                     break
                 except Unavailable as exc:
                     log.warning("tasks_not_flushed", error=exc.message)

@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 
 from shared.errors import HiveError, Unavailable
 from shared.runtime.log import get_logger
+from shared.runtime.threads import in_thread
 from shared.sandbox import Policy
 from shared.tasks.endings import NOT_BEGUN, RESTARTED, SUPERVISOR_GONE, build_end, machine_boot
 from shared.tasks.live import LiveTask
@@ -244,5 +245,5 @@ class Lives:
         why = RESTARTED if row is not None and row.boot != self._boot else SUPERVISOR_GONE
         end = build_end(TaskState.INTERRUPTED, why, started_at=None if row is None else row.started_at)
         with contextlib.suppress(Unavailable):
-            end["streams"] = await anyio.to_thread.run_sync(self._storage.find_ends, task_id, "cap")
+            end["streams"] = await in_thread(self._storage.find_ends, task_id, "cap")
         return end

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-import anyio
-
 from shared.errors import Unavailable
 from shared.runtime.files import open_directory
 from shared.runtime.log import get_logger
+from shared.runtime.threads import in_thread
 from shared.tasks.model import End
 from shared.tasks.output.recovery import find_end, merge_stream
 from shared.tasks.output.retention import remove_task
@@ -92,7 +91,7 @@ class TaskStorage:
     async def make_room(self, task_id: str) -> int:
         """How many bytes of output a new task may keep. Old results that were read go for it."""
         if self._find_left() < self._wanted:
-            await anyio.to_thread.run_sync(self._free)
+            await in_thread(self._free)
         # A part of what is left, so that there is some for those who come while this one runs.
         granted = min(self._limits.output_bytes, max(LEAST_BYTES, self._find_left() // _SHARES))
         self._granted[task_id] = granted

@@ -10,6 +10,7 @@ import anyio
 
 from shared.errors import Unavailable
 from shared.runtime.log import get_logger
+from shared.runtime.threads import in_thread
 from shared.tasks.registry import TaskRegistry
 from shared.tasks.storage import TaskStorage
 from shared.tasks.supervisor import record
@@ -46,10 +47,10 @@ class Tidier:
         while True:
             with contextlib.suppress(Unavailable):
                 if self._ended:
-                    self._ended -= await anyio.to_thread.run_sync(self._remove_records, set(self._ended))
+                    self._ended -= await in_thread(self._remove_records, set(self._ended))
                 if anyio.current_time() >= next_sweep:
                     next_sweep = anyio.current_time() + _SWEEP_EVERY_SECONDS
-                    await anyio.to_thread.run_sync(self._storage.sweep)
+                    await in_thread(self._storage.sweep)
             await anyio.sleep(_EVERY_SECONDS)
 
     def _join(self, task_id: str) -> None:

@@ -17,6 +17,11 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.quota": "old results that were read make room for new ones, and say so",
         "bash.retention": "what has been kept long enough goes, what nobody has read later",
     },
+    "spec 7, places": {
+        "bash.any-user": "tasks run and end as well for an ordinary user, and without a sandbox",
+        "bash.no-room": "a full process table is a clear failure, and passes",
+        "bash.own-directory": "nothing that an agent does to its directory of output reaches beyond it",
+    },
     "spec 7, wakes": {
         "bash.wake-inline": "an end that an answer of run, status or kill shows wakes nobody",
         "bash.wake-once": "any other end makes one todo, with exit code and last lines, and no second one",

@@ -9,12 +9,17 @@ import secrets
 import shutil
 import signal
 import socket
+import subprocess
+import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from shared.runtime.sockets import BACKLOG
 from shared.tasks.endings import end_all
@@ -159,8 +164,26 @@ def processes_with(marker: str) -> list[int]:
 @contextmanager
 def running_bash(**env: str) -> Iterator[BashSurface]:
     """A bash surface alone, in a short temporary directory; its tasks end with the block."""
+    with running_bash_as(None, env) as surface:
+        yield surface
+
+
+@contextmanager
+def running_bash_as(
+    user: int | None, env: dict[str, str], *, max_processes: int = 0
+) -> Iterator[BashSurface]:
+    """The same as another user, which needs root; with `max_processes` that user may have no more."""
     root = Path(tempfile.mkdtemp(prefix="hb-"))
     surface = BashSurface(root, env)
+    unit = surface.unit
+    if user is not None:
+        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        unit.command = [*become, _python_for(user), "-m", "services.bash_daemon"]
+        unit.env["PYTHONPATH"] = _import_path()
+        for path in (root, *root.rglob("*")):
+            os.chown(path, user, user)
+    if max_processes:
+        unit.command = ["prlimit", f"--nproc={max_processes}", *unit.command]
     try:
         surface.unit.start()
         yield surface
@@ -206,6 +229,25 @@ def running_bash_agent(**env: str) -> Iterator[BashAgent]:
             yield BashAgent(units, surface)
         finally:
             surface.close()
+
+
+def _python_for(user: int) -> str:
+    """A Python of our version that this user can run: ours may lie in a home directory."""
+    check = f"import sys, httpx2, shared.tasks; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        env = {"PYTHONPATH": _import_path()}
+        with suppress(OSError):
+            if (
+                subprocess.run([python, "-c", check], user=user, group=user, env=env, check=False).returncode
+                == 0
+            ):
+                return python
+    pytest.skip("no Python here that an ordinary user can run")
+
+
+def _import_path() -> str:
+    """Where our packages are, and those that they need."""
+    return os.pathsep.join([str(Path(__file__).resolve().parents[2]), sysconfig.get_path("purelib")])
 
 
 def supervisor_of(surface: BashSurface, task_id: str) -> int:

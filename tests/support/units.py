@@ -60,6 +60,7 @@ class Unit:
         self.env = dict(env)
         self.listener = listener
         self.log = log
+        self.command = [str(BIN / script)]
         self.process: Process | None = None
         self._preloaded: Preloaded | None = None
 
@@ -152,7 +153,7 @@ class Unit:
         descriptor = self.listener.fileno()
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [BIN / self.script],
+                self.command,
                 env={**env, "HIVE_LISTEN_FD": str(descriptor)},
                 pass_fds=[descriptor],
                 stdin=subprocess.DEVNULL,

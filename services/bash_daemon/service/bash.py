@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import anyio
-
 from services.bash_daemon.service.reading import OutputReader, PageRequest
 from services.bash_daemon.service.surroundings import SHELL, Surroundings
 from services.bash_daemon.service.wording import Swept, Tails, render_list, render_started, render_status
 from shared.errors import InvalidInput, LimitExceeded
 from shared.prose import one_line
+from shared.runtime.threads import in_thread
 from shared.tasks.engine import TaskEngine
 from shared.tasks.model import TaskState
 from shared.tasks.registry import TaskRegistry, TaskRow
@@ -94,7 +93,7 @@ class BashService:
             row = await self._engine.wait(task_id, wait_seconds)
             if page is None:
                 return await self._show(row)
-            return await anyio.to_thread.run_sync(partial(self._reader.read, row, page))
+            return await in_thread(partial(self._reader.read, row, page))
 
     async def kill(self, task_id: str) -> str:
         """End a task and all it has started; shows how it ended.
@@ -134,7 +133,7 @@ class BashService:
         is_waiting = row.state is TaskState.RUNNING and await self._engine.look(row.id)
         tails: Tails | Swept | None = self._reader.find_nothing(row)
         if tails is None:
-            tails = await anyio.to_thread.run_sync(self._reader.view_tails, row)
+            tails = await in_thread(self._reader.view_tails, row)
         text = render_status(row, tails, is_waiting=is_waiting)
         self._engine.show(row, is_waiting=is_waiting)
         return text

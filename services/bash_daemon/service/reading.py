@@ -15,7 +15,7 @@ from services.bash_daemon.service.wording import (
     render_todo,
 )
 from shared.errors import InvalidInput, Unavailable
-from shared.tasks.model import End, StreamRecord
+from shared.tasks.model import End, StreamRecord, TaskState
 from shared.tasks.output.search import search
 from shared.tasks.output.stored import StreamFiles
 from shared.tasks.output.stream_end import StreamEnd
@@ -69,7 +69,10 @@ class OutputReader:
 
     def find_nothing(self, row: TaskRow) -> Tails | None:
         """What `view_tails` shows of a task that has ended and wrote nothing: no file is read for it."""
-        if row.end is None or row.swept is not None or set(row.end["streams"]) != set(STREAMS):
+        if row.end is None or row.swept is not None:
+            return None
+        never_ran = not row.end["streams"] and row.state is not TaskState.INTERRUPTED
+        if not never_ran and set(row.end["streams"]) != set(STREAMS):
             return None
         if any(end["total_bytes"] or end["removed"] for end in row.end["streams"].values()):
             return None

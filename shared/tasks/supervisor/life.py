@@ -41,6 +41,9 @@ def stand_by(spawner: socket.socket, prepared: Prepared | None) -> NoReturn:
         os._exit(0)
     spawner.close()
     prctl(PR_SET_NAME, b"hive-task")
+    if isinstance(body, str):
+        # What was in the way while it stood by may be gone.
+        body = _make_body(prepared)
     connection, _lock, output = descriptors
     _live(socket.socket(fileno=connection), output, body, wakeup)
 
