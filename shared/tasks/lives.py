@@ -236,9 +236,9 @@ class Lives:
         return live
 
     async def _build_interrupted(self, task_id: str) -> End:
-        is_empty = await anyio.to_thread.run_sync(
-            partial(end_group, self._records / task_id, seconds=_END_SECONDS)
-        )
+        is_empty = False
+        with contextlib.suppress(Unavailable):
+            is_empty = await in_thread(partial(end_group, self._records / task_id, seconds=_END_SECONDS))
         if not is_empty:
             log.warning("task_group_not_removed", task=task_id)
         row = self._registry.find(task_id)
