@@ -158,7 +158,7 @@ def create_app(settings: Settings, *, clock: Clock = wall_clock, at_step: AtStep
         lifespan=lifespan,
         authenticate=callers.authenticate,
         ready=lambda: store.is_ready,
-        shortcut=partial(QuickRoutes, messages=messages, inbox=inbox),
+        shortcut=partial(QuickRoutes, messages=messages, inbox=inbox, agents=agents),
     )
     app.include_router(AgentRoutes(agents, messages, sent, inbox, StatusService(store, clock=clock)).build())
     app.include_router(ControlRoutes(reports.control).build())

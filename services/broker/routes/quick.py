@@ -16,6 +16,7 @@ from starlette import status
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.broker.routes.callers import KEY_HEADER, KEY_PATTERN
+from services.broker.service.agents import AgentService
 from services.broker.service.callers import AgentCaller
 from services.broker.service.inbox import InboxService
 from services.broker.service.messages import MessageService
@@ -23,6 +24,9 @@ from shared.wire.messages import AckRequest, RecvRequest, SendRequest
 
 _KEY_HEADER = KEY_HEADER.lower().encode()
 _KEY = re.compile(KEY_PATTERN.encode())
+_META_PATH = "/v1/agent/meta"
+# No name, or one that could be an agent's: nothing in it is escaped.
+_META_QUERY = re.compile(rb"(?:name=([a-z0-9-]{1,64}))?")
 _JSON = (b"content-type", b"application/json")
 
 
@@ -38,8 +42,11 @@ class _Quick:
 class QuickRoutes:
     """Stands before `app` and answers for it where it can."""
 
-    def __init__(self, app: ASGIApp, *, messages: MessageService, inbox: InboxService) -> None:
+    def __init__(
+        self, app: ASGIApp, *, messages: MessageService, inbox: InboxService, agents: AgentService
+    ) -> None:
         self._app = app
+        self._agents = agents
         self._routes: Mapping[str, _Quick] = {
             "/v1/agent/messages": _Quick(
                 SendRequest,
@@ -53,6 +60,9 @@ class QuickRoutes:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == _META_PATH:
+            await self._show_meta(scope, receive, send)
+            return
         route = self._routes.get(scope["path"]) if scope["type"] == "http" else None
         if route is None or scope["method"] != "POST":
             await self._app(scope, receive, send)
@@ -66,11 +76,25 @@ class QuickRoutes:
             await self._app(scope, _replay(body, receive), send)
             return
         result = await route.answer(caller, request, keys[0].decode("ascii") if keys else None)
-        # As the framework writes it, without checking once more what a service has made.
-        content = result.__pydantic_serializer__.to_json(result)
-        headers = [(b"content-length", b"%d" % len(content)), _JSON]
-        await send({"type": "http.response.start", "status": route.status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        await _write(send, route.status, result)
+
+    async def _show_meta(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = scope["state"].get("caller")
+        query = _META_QUERY.fullmatch(scope["query_string"])
+        if query is None or not isinstance(caller, AgentCaller):
+            await self._app(scope, receive, send)
+            return
+        name = None if query[1] is None else query[1].decode("ascii")
+        meta = await self._agents.get_meta(caller, name)
+        await _write(send, status.HTTP_200_OK, meta, exclude_none=True)
+
+
+async def _write(send: Send, code: int, result: BaseModel, *, exclude_none: bool = False) -> None:
+    """Answer as the framework does, without checking once more what a service has made."""
+    content = result.__pydantic_serializer__.to_json(result, exclude_none=exclude_none)
+    headers = [(b"content-length", b"%d" % len(content)), _JSON]
+    await send({"type": "http.response.start", "status": code, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
 
 
 def _parse(model: type[BaseModel], body: bytes) -> BaseModel | None:

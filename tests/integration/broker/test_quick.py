@@ -93,3 +93,19 @@ async def test_of_two_keys_the_same_one_counts_both_ways(broker: Broker, ruth: P
         for way, keys in ((FRAMEWORK, ("k1", "k2")), (QUICK, ("k1", "k2")))
     ]
     assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("name", [None, "iris", "ruth", "nobody", "-"])
+async def test_metadata_read_alike_both_ways(standing: Broker, name: str | None) -> None:
+    # What it does not know the framework leaves aside, and the quick way leaves all to the framework.
+    ruth = standing.agents["ruth"]
+    headers = {"Authorization": f"Bearer {ruth.token}"}
+    queries = [
+        {} if name is None else {"name": name},
+        {"aside": "1"} | ({} if name is None else {"name": name}),
+    ]
+    quick, framework = [
+        look(await ruth.http.get(f"{ruth.tree}/meta", params=query, headers=headers)) for query in queries
+    ]
+    assert quick == framework
+    assert (quick[0] == 200) == (name in {None, "iris", "ruth"})
