@@ -32,7 +32,7 @@ def quick_call(access: AgentAccess, tool: str, arguments: dict[str, Any], *, sec
     response = request(
         "POST", access.mcp_url, token=access.token, body=body, headers=headers, timeout=seconds
     )
-    assert response.is_success, response.text
+    assert response.is_success, (response.status_code, response.text)
     text = response.text
     message = json.loads(text if text.startswith("{") else text.partition("data: ")[2])
     assert "result" in message, message
