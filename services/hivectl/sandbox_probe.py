@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from typing import Final
 
 _SECONDS: Final = 10.0
+# Of the bash surface; `up` passes it on.
+SETTING: Final = "HIVE_BASH_SANDBOX"
+_OFF: Final = ("0", "false", "no", "off", "f", "n")
 _UNKNOWN: Final = "not isolated: the sandbox could not be tried"
 
 
@@ -32,7 +36,11 @@ class SandboxProbe:
         )
 
     def read(self) -> Sandbox:
-        """What it found; that nothing was found when it does not say."""
+        """What it found; that nothing was found when it does not say, or when it is turned off here."""
+        if os.environ.get(SETTING, "").strip().lower() in _OFF:
+            self._process.kill()
+            self._process.communicate()
+            return Sandbox(f"not isolated: {SETTING} is off", exists=False)
         try:
             line, _ = self._process.communicate(timeout=_SECONDS)
         except subprocess.TimeoutExpired:

@@ -14,12 +14,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from shared.runtime.files import write_private
 from shared.tasks.model import PROTOCOL, End, TaskState
 from shared.tasks.supervisor import record
 from shared.tasks.supervisor.cgroup import end_group
 from shared.tasks.supervisor.control import connect
 
 RECORDS_SUFFIX: Final = "-tasks"
+# Beside the records of a surface: that all its tasks were ended, and why.
+_ENDED_SUFFIX: Final = ".ended"
 RESTARTED: Final = "the machine was restarted"
 SUPERVISOR_GONE: Final = (
     "its supervisor is gone without having written an end: it was killed, perhaps for want of memory"
@@ -66,7 +69,13 @@ def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
 
     Returns:
         The ids of those that still run.
+
+    Raises:
+        HiveError: when it cannot be noted that those that wait are not to begin.
     """
+    for directory in data_dir.glob(f"*{RECORDS_SUFFIX}/"):
+        # Those that wait are known to the daemon alone.
+        write_private(directory.with_name(directory.name + _ENDED_SUFFIX), reason.encode())
     left = [path for path in list_records(data_dir) if record.is_held(path)]
     asked: set[Path] = set()
     deadline = time.monotonic() + grace_seconds + _EXTRA_SECONDS
@@ -86,6 +95,17 @@ def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
         if not record.is_held(path):
             end_group(path, seconds=_ORPHANS_SECONDS)
     return [path.name for path in left]
+
+
+def take_ended(records: Path) -> str | None:
+    """Why all tasks of a surface were ended since this was asked last; None when they were not."""
+    path = records.with_name(records.name + _ENDED_SUFFIX)
+    try:
+        reason = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    path.unlink(missing_ok=True)
+    return reason
 
 
 def find_running(data_dir: Path) -> dict[str, list[str]]:

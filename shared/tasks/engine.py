@@ -20,7 +20,7 @@ from shared.errors import HiveError, LimitExceeded, Unavailable
 from shared.runtime.log import get_logger
 from shared.sandbox import Policy
 from shared.tasks.courier import Courier, Describe
-from shared.tasks.endings import RECORDS_SUFFIX, build_end, machine_boot
+from shared.tasks.endings import RECORDS_SUFFIX, build_end, machine_boot, take_ended
 from shared.tasks.feeding import Feeder
 from shared.tasks.flushing import Flusher
 from shared.tasks.live import LiveTask
@@ -260,7 +260,13 @@ class TaskEngine:
         return request.build_launch(task_id, directory, output_bytes=output_bytes, limits=self._limits)
 
     def _adopt_all(self, group: TaskGroup) -> None:
+        ended = take_ended(self._records)
         for row in self._registry.list_open():
+            if ended is not None and row.state is TaskState.PENDING:
+                end = build_end(TaskState.KILLED, ended, started_at=None)
+                self._registry.finish(row.id, end, kept_bytes=0)
+                self._courier.add_end(row.id)
+                continue
             is_running = row.state is TaskState.RUNNING
             self._places.add(row.id, has_place=is_running)
             if is_running:

@@ -90,7 +90,7 @@ class TaskStorage:
 
     async def make_room(self, task_id: str) -> int:
         """How many bytes of output a new task may keep. Old results that were read go for it."""
-        if self._find_left() < self._wanted:
+        if self._limits.quota_bytes - self._kept < self._wanted:
             await in_thread(self._free)
         # A part of what is left, so that there is some for those who come while this one runs.
         granted = min(self._limits.output_bytes, max(LEAST_BYTES, self._find_left() // _SHARES))
@@ -138,7 +138,7 @@ class TaskStorage:
 
     @property
     def _wanted(self) -> int:
-        """What should be free, so that a task may keep all that one may."""
+        """What should be free of what has really been kept, so that a task may keep all that one may."""
         return min(self._limits.output_bytes * _SHARES, self._limits.quota_bytes // 2)
 
     def _find_left(self) -> int:
@@ -146,7 +146,7 @@ class TaskStorage:
 
     def _free(self) -> None:
         """Remove results that were read, the oldest first, until there is room."""
-        while self._find_left() < self._wanted:
+        while self._limits.quota_bytes - self._kept < self._wanted:
             rows = self._registry.list_kept(
                 before=int(self._clock()) + 1, is_shown=True, limit=_FREED_AT_ONCE
             )
@@ -154,7 +154,7 @@ class TaskStorage:
                 return
             for row in rows:
                 self._remove(row, MADE_ROOM)
-                if self._find_left() >= self._wanted:
+                if self._limits.quota_bytes - self._kept >= self._wanted:
                     break
 
     def _remove(self, row: TaskRow, why: str) -> None:

@@ -79,7 +79,7 @@ def receive(agent: AgentAccess) -> Row:
 def test_a_schedule_from_the_question_to_the_end(
     units: Units, ruth: AgentAccess, iris: AgentAccess, era: Era
 ) -> None:
-    number, approval = ask(ruth, seconds=1, era=era, description="daily", interval_seconds=3_600)
+    number, approval = ask(ruth, seconds=4, era=era, description="daily", interval_seconds=3_600)
     assert schedule_of(ruth, number, era)["status"] == "pending"
     (row,) = [r for r in (ruth.call("get_loose_ends").shape or {})["loose_ends"] if r["kind"] == "approval"]
     assert (row["id"], row["asks"]) == (approval, "schedule_prompt")

@@ -133,7 +133,7 @@ class BashService:
         is_waiting = row.state is TaskState.RUNNING and await self._engine.look(row.id)
         tails: Tails | Swept | None = self._reader.find_nothing(row)
         if tails is None:
-            tails = await in_thread(self._reader.view_tails, row)
+            tails = await in_thread(self._reader.view_or_explain, row)
         text = render_status(row, tails, is_waiting=is_waiting)
         self._engine.show(row, is_waiting=is_waiting)
         return text

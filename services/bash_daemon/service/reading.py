@@ -88,6 +88,13 @@ class OutputReader:
         paths = {stream: str(self._storage.directory / f"{row.id}.{stream}") for stream in STREAMS}
         return Tails(views, paths)
 
+    def view_or_explain(self, row: TaskRow, *, max_bytes: int = TAIL_BYTES) -> Tails | Swept:
+        """The same, or why it cannot be seen: of how a task ended that takes nothing away."""
+        try:
+            return self.view_tails(row, max_bytes=max_bytes)
+        except Unavailable as exc:
+            return Swept(exc.message, is_removed=False)
+
     def read(self, row: TaskRow, asked: PageRequest) -> str:
         """A page, or the lines of one stream that match.
 
@@ -108,11 +115,7 @@ class OutputReader:
 
     def describe(self, row: TaskRow) -> tuple[str, str | None]:
         """Summary and detail of a todo about a task."""
-        try:
-            tails = self.view_tails(row, max_bytes=TODO_TAIL_BYTES)
-        except Unavailable:
-            tails = Swept("its output cannot be read")
-        return render_todo(row, tails)
+        return render_todo(row, self.view_or_explain(row, max_bytes=TODO_TAIL_BYTES))
 
     def _look(self, row: TaskRow, look: Callable[[Streams], T]) -> T:
         """Read a task's streams; once more, if it has ended meanwhile."""

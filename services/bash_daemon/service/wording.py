@@ -31,9 +31,10 @@ class Tails:
 
 @dataclass(frozen=True)
 class Swept:
-    """There is no output any more."""
+    """There is no output any more, or none that can be read now."""
 
     why: str
+    is_removed: bool = True
 
 
 def render_started(row: TaskRow, *, is_waiting: bool) -> str:
@@ -54,7 +55,7 @@ def render_status(row: TaskRow, tails: Tails | Swept, *, is_waiting: bool) -> st
     lines.append(f"command: {one_line(row.title)}")
     lines += _describe_remains(row.end)
     if isinstance(tails, Swept):
-        return "\n".join([*lines, _say_swept(tails.why)])
+        return "\n".join([*lines, _say_swept(tails)])
     nonce = make_nonce(view.text for view in tails.views.values())
     for stream, view in tails.views.items():
         dropped = row.end["streams"].get(stream) if row.end else None
@@ -151,7 +152,7 @@ def _render_match(match: Match) -> str:
 
 def render_swept(row: TaskRow) -> str:
     """What is left to say of output that is gone."""
-    return f"task {row.id}: {describe_state(row)}\n{_say_swept(row.swept or '')}"
+    return f"task {row.id}: {describe_state(row)}\n{_say_swept(Swept(row.swept or ''))}"
 
 
 def render_todo(row: TaskRow, tails: Tails | Swept) -> tuple[str, str | None]:
@@ -162,7 +163,7 @@ def render_todo(row: TaskRow, tails: Tails | Swept) -> tuple[str, str | None]:
     else:
         summary = f"[bash] task {row.id} {describe_state(row)} ({title}) — use status to view"
     if isinstance(tails, Swept):
-        return summary, _say_swept(tails.why)
+        return summary, _say_swept(tails)
     parts = [
         f"{NAMES[stream]}:\n{view.text.rstrip()}" for stream, view in tails.views.items() if view.text.strip()
     ]
@@ -203,8 +204,9 @@ def _say_dropped(view: View) -> str:
     return f"Bytes {begin} to {end} were not kept ({one_line(view.reason or 'cap', limit=80)})."
 
 
-def _say_swept(why: str) -> str:
-    return f"Its output was removed: {one_line(why)}."
+def _say_swept(swept: Swept) -> str:
+    what = "was removed" if swept.is_removed else "cannot be read"
+    return f"Its output {what}: {one_line(swept.why, limit=400)}."
 
 
 def _name_signal(number: int) -> str:

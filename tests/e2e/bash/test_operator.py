@@ -63,3 +63,18 @@ def test_the_end_of_an_agent_ends_its_tasks_and_a_restart_does_not(hive: Hive) -
 
     hive.ctl("agent", "start", "iris")
     assert "the agent was stopped" in bash.call("status", id=task).ok()
+
+
+@pytest.mark.requirement("bash.agent-stop")
+def test_what_waits_ends_with_its_agent_too(hive: Hive) -> None:
+    bash = hive.agent("iris").at("bash")
+    marker = f"1000.{secrets.randbelow(10**9):09}"
+    tasks = [id_of(bash.call("run", cmd=f"sleep {marker}", wait_seconds=0).ok()) for _ in range(34)]
+    assert state_of(bash.call("status", id=tasks[-1]).ok()) == "pending"
+
+    hive.ctl("agent", "stop", "iris")
+    hive.ctl("agent", "start", "iris")
+
+    for task in (tasks[0], tasks[-1]):
+        assert "killed" in state_of(bash.call("status", id=task).ok())
+    assert processes_with(marker) == []
