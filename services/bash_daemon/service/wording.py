@@ -138,8 +138,11 @@ def render_matches(row: TaskRow, stream: str, found: SearchResult) -> str:
     if found.more:
         lines.append(f"{found.more} more are not shown.")
     if found.slow:
-        lines.append("The expression is too slow for the line after that; use a simpler one.")
-    if found.next_offset is not None:
+        lines.append(
+            f"The expression is too slow for the line at byte {found.searched_to}: use a simpler one, or an "
+            "offset behind that line."
+        )
+    if found.next_offset is not None and not (found.slow and found.next_offset <= found.searched_from):
         lines.append(f"Next: offset={found.next_offset}")
     return "\n".join(lines)
 
