@@ -12,8 +12,9 @@ from collections.abc import Iterable
 
 from shared.sandbox import kernel
 
-# On x86_64, and on aarch64 and riscv64.
-_NAMES = {
+# On x86_64, and on aarch64 and riscv64, which do not have all.
+_NAMES: dict[str, tuple[int, int | None]] = {
+    "open": (2, None),
     "ioctl": (16, 29),
     "shmget": (29, 194),
     "socket": (41, 198),
@@ -21,10 +22,17 @@ _NAMES = {
     "clone": (56, 220),
     "semget": (64, 190),
     "msgget": (68, 186),
+    "creat": (85, None),
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "mknod": (133, None),
     "mq_open": (240, 180),
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
+    "openat": (257, 56),
+    "mknodat": (259, 33),
+    "fchmodat": (268, 53),
     "unshare": (272, 97),
     "perf_event_open": (298, 241),
     "prlimit64": (302, 261),
@@ -32,12 +40,16 @@ _NAMES = {
     "userfaultfd": (323, 282),
     "io_uring_setup": (425, 425),
     "clone3": (435, 435),
+    "openat2": (437, 437),
+    "fchmodat2": (452, 452),
 }
 _AUDIT = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7, "riscv64": 0xC000_00F3}
 _X32 = 0x4000_0000
 _LOAD, _EQUAL, _AT_LEAST, _HAS_BITS, _MASK, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO = 0x7FFF_0000, 0x0005_0000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+# O_CREAT, and O_TMPFILE without its O_DIRECTORY; S_ISUID and S_ISGID.
+_CREATES, _SET_ID = 0o20_000_100, 0o6_000
 _AF_UNIX, _SOCK_DGRAM, _SOCK_RAW = 1, 2, 3
 
 _Line = tuple[int, int, int, int]
@@ -62,9 +74,22 @@ def _when(test: int, argument: int, values: Iterable[int], *, mask: int = 0) -> 
     return lines
 
 
-# What no sandbox has: typing into its terminal, keys of the session, calls whose faults opened kernels.
+def _when_created(flags: int, mode: int) -> list[_Line]:
+    """Refuse a mode with a set-id bit where the flags make a file; without them the mode is any number."""
+    body = _when(_HAS_BITS, mode, (_SET_ID,))
+    return [_argument(flags), (_HAS_BITS, 0, len(body), _CREATES), *body]
+
+
+# What no sandbox has: programs that others of the machine would run as whoever owns them, typing into its
+# terminal, keys of the session, calls whose faults opened kernels.
 _ALWAYS: dict[str, list[_Line]] = {
     "ioctl": _when(_EQUAL, 1, (_TIOCSTI, _TIOCLINUX)),
+    **{name: _when(_HAS_BITS, 1, (_SET_ID,)) for name in ("chmod", "fchmod", "creat", "mknod")},
+    **{name: _when(_HAS_BITS, 2, (_SET_ID,)) for name in ("fchmodat", "fchmodat2", "mknodat")},
+    "open": _when_created(1, 2),
+    "openat": _when_created(2, 3),
+    # Its mode cannot be seen from here; without it, everybody falls back to openat.
+    "openat2": [_refuse(errno.ENOSYS)],
     **{
         name: [_refuse()]
         for name in ("add_key", "request_key", "keyctl", "bpf", "perf_event_open", "userfaultfd")
@@ -102,7 +127,10 @@ def build_filter(*, namespaces: bool) -> bytes:
         _refuse(errno.ENOSYS),
     ]
     for name, body in rules.items():
-        lines += [(_EQUAL, 0, len(body) + 1, _NAMES[name][column]), *body, (_RETURN, 0, 0, _ALLOW)]
+        number = _NAMES[name][column]
+        if number is None:
+            continue
+        lines += [(_EQUAL, 0, len(body) + 1, number), *body, (_RETURN, 0, 0, _ALLOW)]
     lines.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 

@@ -17,6 +17,7 @@ ROWS: dict[str, dict[str, str]] = {
         "bash.kill-forker": "a task that forks without end can be killed",
         "bash.kill-again": "killing a task that has ended changes nothing and shows its end",
         "bash.interrupted": "a task that is gone without an end written is `interrupted`, and nothing stays",
+        "bash.no-set-id": "a task can make no file with a set-user-id or set-group-id bit",
         "bash.limits": "memory and processor time of each process of a task are held by the settings",
         "bash.machine-restart": "what ran at a restart of the machine is `interrupted`, with what it wrote",
         "bash.no-daemon-signals": "a task can signal no process but its own",

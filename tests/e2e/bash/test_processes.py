@@ -160,3 +160,40 @@ def test_a_task_cannot_signal_its_daemon(bash: BashSurface) -> None:
     assert is_alive(daemon)
     assert daemon != os.getpid()
     assert state_of(bash.run("true")).startswith("done, exit code 0")
+
+
+SET_ID = """
+import ctypes, os, struct
+tries = {
+    "chmod": lambda: os.chmod("plain", 0o4755),
+    "fchmod": lambda: os.fchmod(os.open("plain", os.O_RDONLY), 0o2755),
+    "open": lambda: os.open("opened", os.O_CREAT | os.O_WRONLY, 0o4755),
+    "mknod": lambda: os.mknod("made", 0o104755),
+    "tmpfile": lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755),
+}
+open("plain", "w").close()
+os.umask(0)
+for name, attempt in tries.items():
+    try:
+        attempt()
+        print(name, "allowed")
+    except OSError as exc:
+        print(name, "refused", exc.errno)
+how = struct.pack("QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0)
+print("openat2", ctypes.CDLL(None).syscall(437, -100, b"again", how, 24))
+os.chmod("plain", 0o755)
+os.mkdir("directory", 0o700)
+"""
+
+
+@pytest.mark.requirement("bash.no-set-id")
+def test_a_task_leaves_no_program_that_runs_as_its_owner(bash: BashSurface) -> None:
+    (bash.state_dir / "set_id.py").write_text(SET_ID)
+
+    answer = bash.run("/usr/bin/env python3 set_id.py", wait_seconds=20)
+
+    assert state_of(answer).startswith("done, exit code 0"), answer
+    assert "allowed" not in answer
+    assert "openat2 -1" in answer
+    found = [path.name for path in bash.state_dir.iterdir() if path.stat().st_mode & 0o6000]
+    assert found == []
