@@ -92,6 +92,7 @@ def create_surface(settings: Settings) -> Surface:
             "revision": revision(),
             "boot": boot,
             "broker_connected": link.connected,
+            "sandbox": settings.sandbox,
             "grants_version": grants.version,
         }
 

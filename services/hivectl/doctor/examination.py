@@ -19,6 +19,7 @@ from services.hivectl.doctor.ports import ExpectedPort, check_ports
 from services.hivectl.doctor.processes import check_processes
 from services.hivectl.doctor.readers import check_readers
 from services.hivectl.doctor.surface import check_agent
+from services.hivectl.doctor.unconfined import find_unconfined
 from services.hivectl.doctor.versions import check_claude, check_packages, check_python, check_sqlite
 from services.hivectl.hive_file import HiveFile
 from services.hivectl.notice_login import is_nats_ours
@@ -41,7 +42,10 @@ def examine(layout: HiveLayout, *, clock: Callable[[], float] = time.time) -> li
     checks += found
     if hive is None:
         return [*checks, *check_processes(layout, up=up, agents=0)]
-    checks += [*check_agent_files(layout, hive), check_isolation(layout, hive.agents)]
+    checks += [
+        *check_agent_files(layout, hive),
+        check_isolation(layout, hive.agents, unconfined=find_unconfined(hive) if up else ()),
+    ]
     checks += check_processes(layout, up=up, agents=len(hive.agents))
     is_ours = is_nats_ours(layout)
     broker = ask_broker(hive, is_nats_ours=is_ours, clock=clock)

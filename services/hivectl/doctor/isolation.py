@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from services.hivectl.doctor.check import Check, passed, warning
-from services.hivectl.sandbox_probe import Sandbox, SandboxProbe
+from services.hivectl.sandbox_probe import SETTING, Sandbox, SandboxProbe
 from shared.layout import HiveLayout
 from shared.sandbox import MEND
 
@@ -14,6 +14,8 @@ _MEND = (
     "run the hive under an account of its own, and give it nothing that its agents may not have; "
     "or give each agent a user, as the units in deploy/systemd do"
 )
+
+_MEND_SETTING = f"hivectl down, then hivectl up without {SETTING}"
 
 
 def _owner(path: Path) -> int | None:
@@ -29,6 +31,7 @@ def check_isolation(
     *,
     owner_of: Callable[[Path], int | None] = _owner,
     find_sandbox: Callable[[], Sandbox] = lambda: SandboxProbe().read(),
+    unconfined: Sequence[str] = (),
 ) -> Check:
     """Which agents share an account with others, or with the hive, and whether a sandbox mends that."""
     name = "isolation"
@@ -41,6 +44,9 @@ def check_isolation(
     if not shared:
         return passed(name, "each agent has a user of its own; what it runs itself can read its own token")
     sandbox = find_sandbox()
+    if unconfined:
+        named = ", ".join(unconfined)
+        return warning(name, f"not isolated: {SETTING} is off for the tasks of {named}", _MEND_SETTING)
     if sandbox.exists:
         return passed(name, f"{sandbox.line}; sessions that you start yourself are not")
     run = "run" if len(shared) > 1 else "runs"

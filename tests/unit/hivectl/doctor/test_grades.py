@@ -215,3 +215,16 @@ def test_the_sandbox_of_tasks_isolates_agents_that_share_an_account(tmp_path: Pa
     )
     assert check.ok
     assert "tasks run isolated" in check.detail
+
+
+def test_tasks_whose_sandbox_is_turned_off_are_not_isolated(tmp_path: Path) -> None:
+    there = Sandbox("tasks run isolated (namespaces)", exists=True)
+    check = check_isolation(
+        HiveLayout(tmp_path / "h"),
+        ["ruth"],
+        owner_of=lambda _: 1000,
+        find_sandbox=lambda: there,
+        unconfined=["ruth"],
+    )
+    assert check.severity is WARNING
+    assert "not isolated: HIVE_BASH_SANDBOX is off for the tasks of ruth" in check.detail
