@@ -7,7 +7,9 @@ every use goes through its descriptor.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Final
 
 from shared.errors import Unavailable
 from shared.runtime.files import open_directory
+from shared.runtime.ids import new_ulid
 from shared.runtime.log import get_logger
 from shared.runtime.threads import in_thread
 from shared.tasks.model import End
@@ -36,6 +39,8 @@ _FREED_AT_ONCE: Final = 10
 # A task may keep this part of what is left.
 _SHARES: Final = 4
 _BLOCK_BYTES: Final = 4_096
+# Nothing, a file, or a symbolic link, which is not followed.
+_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 EXPIRED: Final = "it was kept long enough"
 MADE_ROOM: Final = "newer tasks needed the room"
 
@@ -73,10 +78,10 @@ class TaskStorage:
 
     @contextlib.contextmanager
     def open_directory(self) -> Iterator[int]:
-        """A descriptor of the directory, which is made where it is not there.
+        """A descriptor of the directory; made where it is not there, and what is in its place moved aside.
 
         Raises:
-            Unavailable: when the agent has put something else in its place, or it cannot be made.
+            Unavailable: when it cannot be made.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -169,7 +174,9 @@ class TaskStorage:
         with contextlib.ExitStack() as stack:
             try:
                 descriptor = stack.enter_context(open_directory(self.directory, within=self._state_dir))
-            except FileNotFoundError:
+            except OSError as exc:
+                if exc.errno not in _NOT_THERE:
+                    raise
                 self._make()
                 descriptor = stack.enter_context(open_directory(self.directory, within=self._state_dir))
             yield descriptor
@@ -177,9 +184,20 @@ class TaskStorage:
     def _make(self) -> None:
         path = self._state_dir
         for part in self._below.parts:
-            with open_directory(path, within=self._state_dir) as parent, contextlib.suppress(FileExistsError):
-                os.mkdir(part, 0o700, dir_fd=parent)
+            with open_directory(path, within=self._state_dir) as parent:
+                _move_aside(parent, part)
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=parent)
             path /= part
+
+
+def _move_aside(parent: int, name: str) -> None:
+    """Give what is no directory another name: an agent is not to lose its shell by it."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            new_name = f"{name}.moved-{new_ulid()}"
+            os.rename(name, new_name, src_dir_fd=parent, dst_dir_fd=parent)
+            log.warning("obstacle_moved_aside", name=name, new_name=new_name)
 
 
 def _find_kept(record: dict[str, int | str | bool | None]) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Unavailable
 from shared.tasks.endings import build_end
 from shared.tasks.model import End, TaskState
 from shared.tasks.output.stream_end import StreamEnd
@@ -112,7 +111,7 @@ async def test_what_is_granted_never_exceeds_the_quota_by_more_than_the_least(sh
 
 @pytest.mark.requirement("bash.output-place")
 @pytest.mark.parametrize("what", ["link", "file", "fifo"])
-def test_something_else_in_the_place_of_the_directory_is_never_used(
+def test_something_else_in_the_place_of_the_directory_is_moved_aside_and_never_followed(
     shelf: Shelf, tmp_path: Path, what: str
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -125,6 +124,9 @@ def test_something_else_in_the_place_of_the_directory_is_never_used(
     else:
         os.mkfifo(place)
 
-    with pytest.raises(Unavailable, match="must be a directory, or nothing"), shelf.storage.open_directory():
-        pass
+    with shelf.storage.open_directory() as directory:
+        os.close(os.open("made", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=directory))
+
+    assert (shelf.state_dir / "harness" / "bash-tasks" / "made").exists()
     assert list(elsewhere.iterdir()) == []
+    assert len(list(shelf.state_dir.glob("harness.moved-*"))) == 1
