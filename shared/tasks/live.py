@@ -50,7 +50,7 @@ class LiveTask:
     async def send_launch(self, launch: Message) -> None:
         """Tell a new supervisor what to run. That it is gone shows when it is listened to."""
         with contextlib.suppress(OSError):
-            self._writer.write(json.dumps(launch).encode() + b"\n")
+            self._write(launch)
             await self._writer.drain()
 
     async def listen(self) -> None:
@@ -69,14 +69,27 @@ class LiveTask:
             Unavailable: when the supervisor has gone or does not answer.
         """
         reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._replies.append(reply)
         try:
+            self._write(command)
+            self._replies.append(reply)
             async with asyncio.timeout(_REPLY_SECONDS):
-                self._writer.write(json.dumps(command).encode() + b"\n")
                 await self._writer.drain()
                 return await reply
         except (OSError, TimeoutError) as exc:
             raise _gone() from exc
+
+    def _write(self, message: Message) -> None:
+        """Queue a line.
+
+        Raises:
+            ConnectionError: when the connection has closed; uvloop has no error of its own for that.
+        """
+        if self._writer.is_closing():
+            raise ConnectionResetError
+        try:
+            self._writer.write(json.dumps(message).encode() + b"\n")
+        except RuntimeError as exc:
+            raise ConnectionResetError from exc
 
     async def look(self) -> bool:
         """Whether the task waits for input, asked for now.
