@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 
-# Source: Linux prctl(2), <linux/prctl.h>.
-_PR_SET_DUMPABLE = 4
+from shared.prctl import PR_SET_DUMPABLE, prctl
 
 
 def harden_process() -> None:
@@ -18,7 +16,4 @@ def harden_process() -> None:
     """
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"prctl(PR_SET_DUMPABLE): {os.strerror(number)}")
+    prctl(PR_SET_DUMPABLE, 0)

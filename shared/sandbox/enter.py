@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from shared.prctl import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, prctl
 from shared.sandbox import kernel, landlock, namespaces, syscalls
 from shared.sandbox.failure import SandboxFailed
 from shared.sandbox.kinds import Isolation, Kind
@@ -134,11 +135,11 @@ def _confine(prepared: Prepared, ids: tuple[int, int], keep: Sequence[int]) -> N
     if inside:
         namespaces.keep_ids(*ids)
         namespaces.build_root(prepared.program)
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_DUMPABLE, 0)
     kernel.join_new_session_keyring()
     with doing("drop privileges"):
         kernel.drop_capabilities()
-        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
     with doing("restrict by Landlock"):
         if inside:
             landlock.restrict_scope(isolation.landlock_abi)

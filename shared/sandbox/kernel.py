@@ -18,10 +18,8 @@ CLONE_NEWPID = 0x2000_0000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MNT_DETACH = 2
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
-PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
-PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 RESOLVE_NO_MAGICLINKS = 2
@@ -152,11 +150,6 @@ def enter_root() -> None:
     """Make the working directory the root, and let go of the old one."""
     _checked(_two_paths(_NR["pivot_root"], b".", b"."))
     _checked(_umount2(b".", MNT_DETACH))
-
-
-def prctl(option: int, first: int = 0, second: int = 0) -> None:
-    """A process setting."""
-    _checked(_prctl(option, first, second, 0, 0))
 
 
 def drop_capabilities() -> None:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from shared.prctl import PR_SET_DUMPABLE, prctl
 from shared.sandbox import careful, kernel, system
 from shared.sandbox.failure import SandboxFailed
 from shared.sandbox.paths import is_within
@@ -86,11 +87,11 @@ def keep_ids(uid: int, gid: int) -> None:
     """Inside a new user namespace: the same user and group as before, and nobody else."""
     with doing("write the user namespace's id maps"):
         # A process that is not dumpable does not own its files in /proc.
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+        prctl(PR_SET_DUMPABLE, 1)
         _write("/proc/self/setgroups", b"deny")
         _write("/proc/self/uid_map", b"%d %d 1" % (uid, uid))
         _write("/proc/self/gid_map", b"%d %d 1" % (gid, gid))
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        prctl(PR_SET_DUMPABLE, 0)
 
 
 def build_root(program: Program) -> None:

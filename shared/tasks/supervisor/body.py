@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from shared.sandbox import Kind, Prepared, fork_into
-from shared.tasks.model import Launch
+from shared.tasks.model import STREAMS, Launch
 from shared.tasks.supervisor import child
 from shared.tasks.supervisor.cgroup import TaskGroup
 from shared.tasks.supervisor.memory import take_back
-
-STREAMS: Final = ("out", "err")
 
 
 class Body:
@@ -90,7 +88,7 @@ def _closed_on_failure() -> Iterator[list[int]]:
     made: list[int] = []
     try:
         yield made
-    except Exception:
+    except Exception:  # whatever it was goes on; only the descriptors must not stay
         for descriptor in made:
             os.close(descriptor)
         raise

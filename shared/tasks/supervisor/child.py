@@ -14,8 +14,8 @@ import resource
 import signal
 from typing import Final, NoReturn, cast
 
+from shared.prctl import PR_SET_PDEATHSIG, prctl
 from shared.tasks.model import Launch
-from shared.tasks.supervisor.kernel import PR_SET_PDEATHSIG, prctl
 
 EXIT_NOT_STARTED: Final = 127
 _UMASK: Final = 0o022

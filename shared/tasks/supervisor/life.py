@@ -7,16 +7,15 @@ import json
 import os
 import signal
 import socket
-import time
 from typing import Final, NoReturn, cast
 
+from shared.prctl import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, prctl
 from shared.sandbox import Prepared, SandboxFailed
-from shared.tasks.model import PROTOCOL, End, Launch, TaskState
+from shared.tasks.model import End, Launch, TaskState, build_end
 from shared.tasks.supervisor import record
 from shared.tasks.supervisor.body import Body
 from shared.tasks.supervisor.control import MAX_LINE_BYTES, Control
 from shared.tasks.supervisor.failures import NO_ROOM, explain, explain_fork
-from shared.tasks.supervisor.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, prctl
 from shared.tasks.supervisor.supervision import Supervision
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -71,16 +70,15 @@ def _live(connection: socket.socket, output: int, body: Body | str, wakeup: int)
 def _begin(
     launch: Launch, body: Body | str, control: Control, *, directory: int, output: int, wakeup: int
 ) -> Supervision | End:
-    began = time.time()
     if isinstance(body, str):
-        return _fail(body, began)
+        return build_end(TaskState.FAILED, body, started_at=None)
     try:
         record.take_room(directory)
         body.enclose(launch["id"], directory)
         launch["env"].setdefault("TMPDIR", body.temporary)
         return Supervision(launch, body, output=output, control=control, wakeup=wakeup)
     except OSError as exc:
-        return _fail(explain(launch, "start", exc.errno or 0), began)
+        return build_end(TaskState.FAILED, explain(launch, "start", exc.errno or 0), started_at=None)
 
 
 def _make_body(prepared: Prepared | None) -> Body | str:
@@ -91,22 +89,6 @@ def _make_body(prepared: Prepared | None) -> Body | str:
         return explain_fork(exc.errno) if exc.errno in NO_ROOM else exc.message
     except OSError as exc:
         return explain_fork(exc.errno or 0)
-
-
-def _fail(reason: str, began: float) -> End:
-    return End(
-        protocol=PROTOCOL,
-        state=TaskState.FAILED.value,
-        exit_code=None,
-        signal=None,
-        reason=reason,
-        started_at=began,
-        ended_at=time.time(),
-        duration_ms=0,
-        leftovers=[],
-        survivors=[],
-        streams={},
-    )
 
 
 def _hear_signals() -> int:

@@ -18,15 +18,16 @@ import sys
 from typing import Final, NoReturn
 
 from shared.errors import HiveError
+from shared.prctl import PR_SET_DUMPABLE, PR_SET_NAME, prctl
 from shared.sandbox import Policy, Prepared, detect, prepare
 from shared.tasks.supervisor.cgroup import find_delegated
 from shared.tasks.supervisor.failures import explain_fork
-from shared.tasks.supervisor.kernel import PR_SET_DUMPABLE, PR_SET_NAME, prctl
 from shared.tasks.supervisor.life import DESCRIPTORS, stand_by
 from shared.tasks.supervisor.memory import offer_self
 from shared.tasks.supervisor.protocol import NO_POLICY
 
 _REQUEST_BYTES: Final = 1 << 17
+_REFUSE_SECONDS: Final = 1.0
 
 
 class Spawner:
@@ -121,6 +122,13 @@ def _become(spawner: socket.socket, prepared: Prepared | None) -> NoReturn:
 
 
 def _refuse(connection: int, reason: str) -> None:
-    with socket.socket(fileno=os.dup(connection)) as daemon:
-        daemon.setblocking(False)
-        daemon.send(json.dumps({"event": "refused", "reason": reason}).encode() + b"\n")
+    """Tell the daemon why it gets no supervisor.
+
+    What it asks for is taken first: were that unread, or still on its way, the daemon would hear of the
+    hang-up alone.
+    """
+    with socket.socket(fileno=os.dup(connection)) as daemon, contextlib.suppress(OSError):
+        daemon.settimeout(_REFUSE_SECONDS)
+        while (chunk := daemon.recv(1 << 16)) and b"\n" not in chunk:
+            continue
+        daemon.sendall(json.dumps({"event": "refused", "reason": reason}).encode() + b"\n")

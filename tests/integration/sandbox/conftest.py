@@ -149,7 +149,7 @@ def _furnish(place: Place) -> None:
         "disk_number": disk.stat().st_rdev if disks else os.makedev(8, 0),
     }
     (base / "code/shared").mkdir(parents=True)
-    for name in ("__init__.py", "errors.py"):
+    for name in ("__init__.py", "errors.py", "prctl.py"):
         shutil.copy(SHARED / name, base / "code/shared")
     shutil.copytree(
         SHARED / "sandbox", base / "code/shared/sandbox", ignore=shutil.ignore_patterns("__pycache__")
