@@ -29,7 +29,7 @@ from shared.mcp.host import ToolHost
 from shared.revision import revision
 from shared.runtime.credential import TokenFile
 from shared.runtime.files import make_private_dir
-from shared.runtime.http import create_http_app
+from shared.runtime.http import create_surface_app
 from shared.runtime.ids import new_ulid
 from shared.tasks.endings import find_end
 from shared.tasks.engine import TaskEngine
@@ -106,15 +106,8 @@ def create_surface(settings: Settings) -> Surface:
         tasks.registry.close()
         kept.close()
 
-    async def authenticate(_path: str, presented: str) -> object | None:
-        return settings.label if token.accepts(presented) else None
-
-    app = create_http_app(
-        unit=UNIT,
-        lifespan=lifespan,
-        authenticate=authenticate,
-        ready=lambda: True,
-        shortcut=host.before,
+    app = create_surface_app(
+        unit=UNIT, label=settings.label, token=token, lifespan=lifespan, shortcut=host.before
     )
     app.include_router(ApiRoutes(describe).build())
     return Surface(app, host.close_streams)

@@ -38,7 +38,7 @@ from shared.daemon.surface import Surface, open_data_dir
 from shared.mcp.host import ToolHost
 from shared.revision import revision
 from shared.runtime.credential import TokenFile
-from shared.runtime.http import create_http_app
+from shared.runtime.http import create_surface_app
 from shared.runtime.ids import new_ulid
 from shared.wire.control import Hello, Report
 
@@ -126,15 +126,8 @@ def create_surface(settings: Settings) -> Surface:
         store.close()
         todo_store.close()
 
-    async def authenticate(_path: str, presented: str) -> object | None:
-        return settings.label if token.accepts(presented) else None
-
-    app = create_http_app(
-        unit=UNIT,
-        lifespan=lifespan,
-        authenticate=authenticate,
-        ready=lambda: True,
-        shortcut=host.before,
+    app = create_surface_app(
+        unit=UNIT, label=settings.label, token=token, lifespan=lifespan, shortcut=host.before
     )
 
     app.include_router(ApiRoutes(describe, wake).build())

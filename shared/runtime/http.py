@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.errors import HiveError, OutcomeUnknown
 from shared.runtime.answers import INTERNAL_MESSAGE, ErrorAnswer, answer_error
+from shared.runtime.credential import TokenFile
 from shared.runtime.faults import register_error_handlers
 from shared.runtime.guard import Authenticate, Guard
 from shared.runtime.ids import new_ulid
@@ -77,6 +78,32 @@ def create_http_app(
     app.add_route("/healthz", healthz, include_in_schema=False)
     app.add_route("/readyz", readyz, include_in_schema=False)
     return app
+
+
+def create_surface_app(
+    *,
+    unit: str,
+    label: str,
+    token: TokenFile,
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[Any]],
+    shortcut: Callable[[ASGIApp], ASGIApp],
+) -> FastAPI:
+    """The app of an agent's surface: its clients have the agent's token, and it serves as soon as it is up.
+
+    Args:
+        unit: see `create_http_app`, as for `lifespan` and `shortcut`.
+        label: the agent's name, which is what callers are known as.
+        token: the agent's.
+        lifespan: opens and closes what the unit needs.
+        shortcut: wraps the framework.
+    """
+
+    async def authenticate(_path: str, presented: str) -> object | None:
+        return label if token.accepts(presented) else None
+
+    return create_http_app(
+        unit=unit, lifespan=lifespan, authenticate=authenticate, ready=lambda: True, shortcut=shortcut
+    )
 
 
 class GuardedApp(FastAPI):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.runtime.files import write_private
-from shared.tasks.model import PROTOCOL, End, TaskState
+from shared.tasks.model import End
 from shared.tasks.supervisor import record
 from shared.tasks.supervisor.cgroup import end_group
 from shared.tasks.supervisor.control import connect
@@ -42,25 +42,6 @@ def machine_boot() -> str:
     return ""
 
 
-def build_end(state: TaskState, reason: str | None, *, started_at: float | None) -> End:
-    """An end that is noted by the daemon: nothing is known but its reason."""
-    now = time.time()
-    began = now if started_at is None else started_at
-    return End(
-        protocol=PROTOCOL,
-        state=state.value,
-        exit_code=None,
-        signal=None,
-        reason=reason,
-        started_at=began,
-        ended_at=now,
-        duration_ms=max(0, round((now - began) * 1000)),
-        leftovers=[],
-        survivors=[],
-        streams={},
-    )
-
-
 def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
     """End every task whose records lie in a daemon's data directory, whatever its surface.
 
@@ -75,7 +56,7 @@ def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
     """
     for directory in data_dir.glob(f"*{RECORDS_SUFFIX}/"):
         # Those that wait are known to the daemon alone.
-        write_private(directory.with_name(directory.name + _ENDED_SUFFIX), reason.encode())
+        write_private(_ended_path(directory), reason.encode())
     left = [path for path in list_records(data_dir) if record.is_held(path)]
     asked: set[Path] = set()
     deadline = time.monotonic() + grace_seconds + _EXTRA_SECONDS
@@ -97,15 +78,17 @@ def end_all(data_dir: Path, reason: str, grace_seconds: float) -> list[str]:
     return [path.name for path in left]
 
 
-def take_ended(records: Path) -> str | None:
-    """Why all tasks of a surface were ended since this was asked last; None when they were not."""
-    path = records.with_name(records.name + _ENDED_SUFFIX)
+def find_ended(records: Path) -> str | None:
+    """Why all tasks of a surface were ended, if they were and no daemon has noted it since."""
     try:
-        reason = path.read_text(encoding="utf-8")
+        return _ended_path(records).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    path.unlink(missing_ok=True)
-    return reason
+
+
+def forget_ended(records: Path) -> None:
+    """The ends of those that waited are noted."""
+    _ended_path(records).unlink(missing_ok=True)
 
 
 def find_running(data_dir: Path) -> dict[str, list[str]]:
@@ -129,6 +112,10 @@ def find_end(data_dir: Path, surface: str, task_id: str) -> End | None:
 def list_records(data_dir: Path) -> Iterable[Path]:
     """The directories of all tasks that have not been tidied away."""
     return sorted(data_dir.glob(f"*{RECORDS_SUFFIX}/*/"))
+
+
+def _ended_path(records: Path) -> Path:
+    return records.with_name(records.name + _ENDED_SUFFIX)
 
 
 def _ask_to_end(path: Path, reason: str, grace_seconds: float) -> socket.socket | None:

@@ -20,12 +20,12 @@ from shared.errors import HiveError, LimitExceeded, Unavailable
 from shared.runtime.log import get_logger
 from shared.sandbox import Policy
 from shared.tasks.courier import Courier, Describe
-from shared.tasks.endings import RECORDS_SUFFIX, build_end, machine_boot, take_ended
+from shared.tasks.endings import RECORDS_SUFFIX, find_ended, forget_ended, machine_boot
 from shared.tasks.feeding import Feeder
 from shared.tasks.flushing import Flusher
 from shared.tasks.live import LiveTask
 from shared.tasks.lives import Lives
-from shared.tasks.model import Launch, TaskState
+from shared.tasks.model import Launch, TaskState, build_end
 from shared.tasks.places import Places
 from shared.tasks.registry import TaskRegistry, TaskRow
 from shared.tasks.request import TaskLimits, TaskRequest, new_task_id
@@ -149,14 +149,6 @@ class TaskEngine:
         self._tell()
         return row
 
-    def get(self, task_id: str) -> TaskRow:
-        """A task as it is now.
-
-        Raises:
-            NotFound: when there is none of this id, or it was forgotten long after its end.
-        """
-        return self._registry.get(task_id)
-
     def watching(self, task_id: str) -> AbstractContextManager[None]:
         """Say that an answer is under way that will show this task: nothing is told of it meanwhile."""
         return self._courier.watching(task_id)
@@ -196,7 +188,7 @@ class TaskEngine:
         with anyio.move_on_after(seconds):
             while (found := self._places.find(task_id)) and not found.is_waiting_for_input:
                 await found.news.wait()
-        return self.get(task_id)
+        return self._registry.get(task_id)
 
     async def kill(self, task_id: str, *, reason: str | None = None) -> TaskRow:
         """End a task and all it has started; one that waits never starts, one that has ended stays as it is.
@@ -209,11 +201,11 @@ class TaskEngine:
         """
         found = self._places.find(task_id)
         if found is None:
-            return self.get(task_id)
+            return self._registry.get(task_id)
         if not found.has_place:
             why = reason or "it was killed before it began"
             self._lives.withdraw(task_id, build_end(TaskState.KILLED, why, started_at=None))
-            return self.get(task_id)
+            return self._registry.get(task_id)
         limit = self._limits.grace_seconds + _EXTRA_KILL_SECONDS
         with anyio.move_on_after(limit):
             await found.attached.wait()
@@ -221,7 +213,7 @@ class TaskEngine:
                 await self._ask_to_end(task_id, found.live, reason)
             while self._places.find(task_id):
                 await found.news.wait()
-        return self.get(task_id)
+        return self._registry.get(task_id)
 
     async def begin_kill(self, task_id: str, *, reason: str) -> KillOutcome:
         """Begin to end a task, and return at once: for whoever does not need to see the end."""
@@ -260,17 +252,15 @@ class TaskEngine:
         return request.build_launch(task_id, directory, output_bytes=output_bytes, limits=self._limits)
 
     def _adopt_all(self, group: TaskGroup) -> None:
-        ended = take_ended(self._records)
+        ended = find_ended(self._records)
         for row in self._registry.list_open():
-            if ended is not None and row.state is TaskState.PENDING:
-                end = build_end(TaskState.KILLED, ended, started_at=None)
-                self._registry.finish(row.id, end, kept_bytes=0)
-                self._courier.add_end(row.id)
-                continue
             is_running = row.state is TaskState.RUNNING
             self._places.add(row.id, has_place=is_running)
             if is_running:
                 self._lives.adopt(group, row.id)
+            elif ended is not None:
+                self._lives.withdraw(row.id, build_end(TaskState.KILLED, ended, started_at=None))
+        forget_ended(self._records)
         # A task whose row was never written was never answered for either.
         for path in self._records.iterdir():
             if self._places.find(path.name) is None:

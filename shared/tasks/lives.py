@@ -22,9 +22,9 @@ from shared.errors import HiveError, Unavailable
 from shared.runtime.log import get_logger
 from shared.runtime.threads import in_thread
 from shared.sandbox import Policy
-from shared.tasks.endings import NOT_BEGUN, RESTARTED, SUPERVISOR_GONE, build_end, machine_boot
+from shared.tasks.endings import NOT_BEGUN, RESTARTED, SUPERVISOR_GONE, machine_boot
 from shared.tasks.live import LiveTask
-from shared.tasks.model import End, Launch, TaskState
+from shared.tasks.model import End, Launch, TaskState, build_end
 from shared.tasks.places import Places
 from shared.tasks.registry import TaskRegistry
 from shared.tasks.request import TaskRequest

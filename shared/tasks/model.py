@@ -5,6 +5,7 @@ Standard library only: a task's supervisor imports this too.
 
 from __future__ import annotations
 
+import time
 from typing import Final, TypedDict
 
 from shared.wire.task_state import TaskState
@@ -12,6 +13,7 @@ from shared.wire.task_state import TaskState
 __all__ = ["PROTOCOL", "End", "Launch", "StreamRecord", "TaskState"]
 
 PROTOCOL: Final = 1
+STREAMS: Final = ("out", "err")
 
 
 StreamRecord = dict[str, int | str | bool | None]
@@ -52,3 +54,22 @@ class End(TypedDict):
     leftovers: list[str]
     survivors: list[str]
     streams: dict[str, StreamRecord]
+
+
+def build_end(state: TaskState, reason: str | None, *, started_at: float | None) -> End:
+    """An end of which nothing is known but its reason."""
+    now = time.time()
+    began = now if started_at is None else started_at
+    return End(
+        protocol=PROTOCOL,
+        state=state.value,
+        exit_code=None,
+        signal=None,
+        reason=reason,
+        started_at=began,
+        ended_at=now,
+        duration_ms=max(0, round((now - began) * 1000)),
+        leftovers=[],
+        survivors=[],
+        streams={},
+    )

@@ -20,14 +20,13 @@ from shared.runtime.files import open_directory
 from shared.runtime.ids import new_ulid
 from shared.runtime.log import get_logger
 from shared.runtime.threads import in_thread
-from shared.tasks.model import End
+from shared.tasks.model import STREAMS, End
 from shared.tasks.output.recovery import find_end, merge_stream
 from shared.tasks.output.retention import remove_task
 from shared.tasks.output.stream_end import StreamEnd
 from shared.tasks.registry import TaskRegistry, TaskRow
 from shared.tasks.request import TaskLimits
 
-STREAMS: Final = ("out", "err")
 # What a task may keep of its output when the quota is used up.
 LEAST_BYTES: Final = 256 * 1024
 # Unread results stay this many times as long.
@@ -95,7 +94,7 @@ class TaskStorage:
 
     async def make_room(self, task_id: str) -> int:
         """How many bytes of output a new task may keep. Old results that were read go for it."""
-        if self._limits.quota_bytes - self._kept < self._wanted:
+        if self._is_short():
             await in_thread(self._free)
         # A part of what is left, so that there is some for those who come while this one runs.
         granted = min(self._limits.output_bytes, max(LEAST_BYTES, self._find_left() // _SHARES))
@@ -141,17 +140,17 @@ class TaskStorage:
                     self._remove(row, EXPIRED)
         self._registry.forget(before=now - kept * _ROW_FACTOR)
 
-    @property
-    def _wanted(self) -> int:
-        """What should be free of what has really been kept, so that a task may keep all that one may."""
-        return min(self._limits.output_bytes * _SHARES, self._limits.quota_bytes // 2)
+    def _is_short(self) -> bool:
+        """Whether what has really been kept leaves too little for a task to keep all that one may."""
+        wanted = min(self._limits.output_bytes * _SHARES, self._limits.quota_bytes // 2)
+        return self._limits.quota_bytes - self._kept < wanted
 
     def _find_left(self) -> int:
         return self._limits.quota_bytes - self._kept - sum(self._granted.values())
 
     def _free(self) -> None:
         """Remove results that were read, the oldest first, until there is room."""
-        while self._limits.quota_bytes - self._kept < self._wanted:
+        while self._is_short():
             rows = self._registry.list_kept(
                 before=int(self._clock()) + 1, is_shown=True, limit=_FREED_AT_ONCE
             )
@@ -159,7 +158,7 @@ class TaskStorage:
                 return
             for row in rows:
                 self._remove(row, MADE_ROOM)
-                if self._limits.quota_bytes - self._kept >= self._wanted:
+                if not self._is_short():
                     break
 
     def _remove(self, row: TaskRow, why: str) -> None:

@@ -15,13 +15,13 @@ from services.bash_daemon.service.wording import (
     render_todo,
 )
 from shared.errors import InvalidInput, Unavailable
-from shared.tasks.model import End, StreamRecord, TaskState
+from shared.tasks.model import STREAMS, End, StreamRecord, TaskState
 from shared.tasks.output.search import search
 from shared.tasks.output.stored import StreamFiles
 from shared.tasks.output.stream_end import StreamEnd
 from shared.tasks.output.views import MAX_PAGE_BYTES, PAGE_BYTES, TAIL_BYTES, View, page, tail_view
 from shared.tasks.registry import TaskRow
-from shared.tasks.storage import STREAMS, TaskStorage
+from shared.tasks.storage import TaskStorage
 
 T = TypeVar("T")
 Stream = Literal["out", "err"]

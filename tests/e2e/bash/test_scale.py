@@ -10,8 +10,7 @@ from functools import partial
 
 import pytest
 
-from shared.tasks.endings import build_end
-from shared.tasks.model import TaskState
+from shared.tasks.model import TaskState, build_end
 from shared.tasks.registry import TaskRegistry
 from tests.support.bash import BashSurface, id_of, running_bash, state_of
 from tests.support.waiting import eventually

@@ -104,8 +104,8 @@ def test_paths_are_opened_changed_and_closed() -> None:
 
 @pytest.mark.requirement("paths.granted")
 def test_a_path_that_meets_the_hives_own_files_is_refused() -> None:
-    change = PermissionsChange(add_paths=[AddPath(path="/root/hive/agents")])
-    with pytest.raises(InvalidInput, match="path /root/hive/agents lies in HIVE_ROOT"):
+    change = PermissionsChange(add_paths=[AddPath(path="/srv/hive/agents")])
+    with pytest.raises(InvalidInput, match="path /srv/hive/agents lies in HIVE_ROOT"):
         apply_change(GRANTS, change, check=lambda _: "lies in")
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.tasks.endings import build_end
-from shared.tasks.model import End, TaskState
+from shared.tasks.model import End, TaskState, build_end
 from shared.tasks.output.stream_end import StreamEnd
 from shared.tasks.registry import TaskRegistry
 from shared.tasks.request import TaskLimits

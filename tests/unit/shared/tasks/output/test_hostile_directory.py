@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shared.tasks.output import recovery
-from shared.tasks.output.retention import measure_task, remove_task
+from shared.tasks.output.retention import remove_task
 from shared.tasks.output.search import search
 from shared.tasks.output.stored import StreamFiles
 from shared.tasks.output.stream_end import StreamEnd
@@ -76,7 +76,6 @@ def test_what_stands_in_place_of_the_file_is_neither_written_nor_read(
             assert SECRET.decode() not in tail.text + first.text
             assert search(files, "agent").matches == ()
         assert page(feed.files()).reason == "gone from the disk"
-        measure_task(feed.directory_fd, "task1234")
         assert remove_task(feed.directory_fd, "task1234")
         assert list(place.iterdir()) == []
     assert secret.read_bytes() == SECRET
